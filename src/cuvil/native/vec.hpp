@@ -1,0 +1,96 @@
+// Vectors of the target machine, as clang's vector extension spells them; no intrinsics.
+//   CUVIL_VEC_BYTES  bytes of a vector register: 64 (AVX-512), 32 (AVX2), 16 (NEON, SSE, wasm)
+//   CUVIL_MR, CUVIL_NR  register tile of the contraction kernels; NR is a multiple of VL
+// Types: vf (VL x f32), vi (VL x i32), vb (one bool a lane, what masked accesses take).
+// load/store accept any float address (no alignment beyond 4 bytes).
+// load_n/store_n touch exactly the first n floats, 0 <= n <= VL; load_n fills the rest with +0,
+// so neither ever reads or writes past a buffer's end.
+// Reductions join lanes pairwise (lane i with i + half), the same order on every machine of
+// equal width. NaN and Inf pass through everything here as IEEE has it.
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+#ifndef CUVIL_VEC_BYTES
+#define CUVIL_VEC_BYTES 16
+#endif
+#ifndef CUVIL_MR
+#define CUVIL_MR (CUVIL_VEC_BYTES == 64 ? 14 : CUVIL_VEC_BYTES == 32 ? 6 : 8)
+#endif
+#ifndef CUVIL_NR
+#define CUVIL_NR (CUVIL_VEC_BYTES == 64 ? 32 : CUVIL_VEC_BYTES == 32 ? 16 : 8)
+#endif
+#define CUVIL_INLINE inline __attribute__((always_inline))
+
+namespace cuvil {
+
+constexpr int VL = CUVIL_VEC_BYTES / 4;
+constexpr int MR = CUVIL_MR;
+constexpr int NR = CUVIL_NR;
+static_assert(NR % VL == 0, "the tile's width is whole vectors");
+
+typedef float vf __attribute__((vector_size(CUVIL_VEC_BYTES)));
+typedef int32_t vi __attribute__((vector_size(CUVIL_VEC_BYTES)));
+typedef bool vb __attribute__((ext_vector_type(CUVIL_VEC_BYTES / 4)));
+// The spelling of vf that clang's masked accesses insist on; same bits.
+typedef float vf_ext __attribute__((ext_vector_type(CUVIL_VEC_BYTES / 4)));
+// The same vectors as they lie in memory: aligned as one element, aliasing with anything.
+typedef float vf_mem __attribute__((vector_size(CUVIL_VEC_BYTES), aligned(4), may_alias));
+typedef int32_t vi_mem __attribute__((vector_size(CUVIL_VEC_BYTES), aligned(4), may_alias));
+
+CUVIL_INLINE vf load(const float* p) { return *reinterpret_cast<const vf_mem*>(p); }
+CUVIL_INLINE void store(float* p, vf v) { *reinterpret_cast<vf_mem*>(p) = v; }
+CUVIL_INLINE vi load(const int32_t* p) { return *reinterpret_cast<const vi_mem*>(p); }
+CUVIL_INLINE void store(int32_t* p, vi v) { *reinterpret_cast<vi_mem*>(p) = v; }
+// Not `vf{} + x`: that would turn -0 into +0.
+CUVIL_INLINE vf splat(float x) {
+  vf v;
+  for (int i = 0; i < VL; ++i) v[i] = x;
+  return v;
+}
+CUVIL_INLINE vi splat(int32_t x) { return x - vi{}; }
+
+CUVIL_INLINE vi lane_index() {
+  vi v;
+  for (int i = 0; i < VL; ++i) v[i] = i;
+  return v;
+}
+// Lanes below n.
+CUVIL_INLINE vb lanes_below(int64_t n) {
+  return __builtin_convertvector(lane_index() < splat(int32_t(n)), vb);
+}
+
+// Machines with mask registers keep partial accesses in one instruction; on the others a loop
+// over the lanes is what the compiler would make of a masked access anyway.
+#if CUVIL_VEC_BYTES >= 32 && __has_builtin(__builtin_masked_store)
+CUVIL_INLINE vf load_n(const float* p, int64_t n) {
+  return (vf)__builtin_masked_load(lanes_below(n), p, vf_ext(0.0f));
+}
+CUVIL_INLINE void store_n(float* p, vf v, int64_t n) {
+  __builtin_masked_store(lanes_below(n), (vf_ext)v, p);
+}
+#else
+CUVIL_INLINE vf load_n(const float* p, int64_t n) {
+  vf v = {};
+  for (int i = 0; i < VL; ++i)
+    if (i < n) v[i] = p[i];
+  return v;
+}
+CUVIL_INLINE void store_n(float* p, vf v, int64_t n) {
+  for (int i = 0; i < VL; ++i)
+    if (i < n) p[i] = v[i];
+}
+#endif
+
+CUVIL_INLINE float sum_lanes(vf v) {
+  for (int half = VL / 2; half > 0; half /= 2)
+    for (int i = 0; i < half; ++i) v[i] += v[i + half];
+  return v[0];
+}
+
+CUVIL_INLINE int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
+CUVIL_INLINE int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
+CUVIL_INLINE int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+CUVIL_INLINE int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
+
+}  // namespace cuvil
