@@ -88,6 +88,17 @@ CUVIL_INLINE float sum_lanes(vf v) {
   return v[0];
 }
 
+inline void copy_floats(float* dst, const float* src, int64_t n) {
+  int64_t i = 0;
+  for (; i + VL <= n; i += VL) store(dst + i, load(src + i));
+  if (i < n) store_n(dst + i, load_n(src + i, n - i), n - i);
+}
+inline void fill_floats(float* dst, float value, int64_t n) {
+  int64_t i = 0;
+  for (; i + VL <= n; i += VL) store(dst + i, splat(value));
+  if (i < n) store_n(dst + i, splat(value), n - i);
+}
+
 CUVIL_INLINE int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 CUVIL_INLINE int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
 CUVIL_INLINE int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }

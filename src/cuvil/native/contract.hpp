@@ -1,0 +1,127 @@
+// The loops around the register tile, shared by gemm and conv: which rows meet which panels, in which
+// order, on which thread, and where finished tiles go. Internal to the core.
+// Work is cut into items: (batch, block of panels, strip of row tiles), strips innermost, so that a
+// thread walks down the rows while one block of packed panels stays in its L2.
+// A strip is one row tile, or up to four when the columns are few (so an epilogue gets enough to do).
+// Row tiles are balanced (49 rows on tiles of 14: 13 + 12 + 12 + 12), as a short last tile wastes
+// the multiplier. Inner dimension never split: each accumulator is finished when it is stored.
+// A Source says where the left operand's rows are:
+//   TileOperands prepare(const TileRequest&) const
+// and may build its table in the request's `table` (one tap) or in that thread's scratch; the result
+// is valid until the thread's next prepare.
+#pragma once
+#include "epilogue.hpp"
+#include "threads.hpp"
+#include "tile.hpp"
+
+namespace cuvil {
+
+struct Contraction {
+  int64_t batch, m, n, k;
+  const float* b;          // packed panels
+  int64_t b_batch;
+  float* c;
+  int64_t c_batch, c_row;
+  bool batch_is_columns;   // conv groups: batch g owns columns g*n.. of one output
+  Epilogue epilogue;
+  Pool* pool;
+};
+
+struct TileRequest {
+  int64_t batch, m0, mr;
+  int32_t thread;
+  const float** table;  // room for MR pointers
+};
+
+// Bytes of packed panels that a thread keeps in its L2 (1 MB on current servers, 256 KB on small cores).
+constexpr int64_t L2_PANEL_BYTES = CUVIL_VEC_BYTES == 64 ? 512 << 10 : 160 << 10;
+// A range of items shorter than this is not worth waking a thread for.
+constexpr double MIN_RANGE_NS = 15000;
+
+struct Cut {
+  int64_t row_tiles, tile_rows, longer_tiles;  // the first longer_tiles have tile_rows + 1 rows
+  int64_t strip_tiles, strips;
+  int64_t panels, block_panels, blocks;
+  int64_t items, grain;
+
+  int64_t first_row(int64_t tile) const { return tile * tile_rows + min64(tile, longer_tiles); }
+  int64_t rows(int64_t tile) const { return tile_rows + (tile < longer_tiles); }
+};
+
+// Requires m, n, batch > 0.
+inline Cut cut_contraction(const Contraction& p) {
+  Cut cut;
+  cut.row_tiles = ceil_div(p.m, MR);
+  cut.tile_rows = p.m / cut.row_tiles;
+  cut.longer_tiles = p.m % cut.row_tiles;
+  cut.panels = ceil_div(p.n, NR);
+  cut.strip_tiles = max64(1, EPILOGUE_PANELS / cut.panels);
+  cut.strips = ceil_div(cut.row_tiles, cut.strip_tiles);
+  const int64_t panel_bytes = max64(p.k, 1) * NR * int64_t(sizeof(float));
+  const int64_t threads = pool_threads(p.pool);
+  cut.block_panels = max64(1, min64(cut.panels, L2_PANEL_BYTES / panel_bytes));
+  if (threads > 1) {
+    const int64_t wanted = ceil_div(4 * threads, p.batch * cut.strips);
+    cut.block_panels = min64(cut.block_panels, max64(1, cut.panels / wanted));
+  }
+  cut.blocks = ceil_div(cut.panels, cut.block_panels);
+  cut.items = p.batch * cut.blocks * cut.strips;
+  // Time at the multiplier's peak plus time to read the panels; only its magnitude matters.
+  const double work = double(p.batch) * double(p.k + 16) * double(cut.panels * NR);
+  const double ns = work * double(p.m) * 2 / (1.8 * CUVIL_VEC_BYTES) + work * 4 / 20;
+  const double per_item = ns / double(cut.items);
+  cut.grain = per_item >= MIN_RANGE_NS ? 1 : int64_t(MIN_RANGE_NS / (per_item + 0.01)) + 1;
+  return cut;
+}
+
+// One strip against one block of panels.
+template <class Source>
+inline void contract_item(const Contraction& p, const Cut& cut, const Source& source, int64_t item,
+                          int32_t thread) {
+  alignas(64) float buffer[EPILOGUE_PANELS * MR * NR];
+  const int64_t strip = item % cut.strips, block = item / cut.strips % cut.blocks;
+  const int64_t batch = item / (cut.strips * cut.blocks);
+  const int64_t first_tile = strip * cut.strip_tiles;
+  const int64_t last_tile = min64(cut.row_tiles, first_tile + cut.strip_tiles);
+  const int64_t last_panel = min64(cut.panels, (block + 1) * cut.block_panels);
+  const int64_t m0 = cut.first_row(first_tile);
+  const float* b = p.b + batch * p.b_batch;
+  const float* table[MR];
+  TileOperands rows = {};
+  for (int64_t panel0 = block * cut.block_panels; panel0 < last_panel; panel0 += EPILOGUE_PANELS) {
+    const int64_t panel1 = min64(last_panel, panel0 + EPILOGUE_PANELS);
+    const int64_t n0 = panel0 * NR, n1 = min64(p.n, panel1 * NR);
+    float* out = p.c + batch * p.c_batch + m0 * p.c_row + n0;
+    int64_t ld = p.c_row;
+    if (p.epilogue.fn) out = buffer, ld = (panel1 - panel0) * NR;
+    int64_t done = 0;
+    for (int64_t tile = first_tile; tile < last_tile; ++tile) {
+      const int64_t mr = cut.rows(tile);
+      // Strips of several tiles have one group of panels only, so nothing is prepared twice.
+      if (cut.strip_tiles > 1 || n0 == block * cut.block_panels * NR)
+        rows = source.prepare({batch, m0 + done, mr, thread, table});
+      for (int64_t panel = panel0; panel < panel1; ++panel) {
+        const int64_t cols = min64(NR, p.n - panel * NR);
+        multiply_tile(rows, mr, b + panel * p.k * NR, out + done * ld + (panel - panel0) * NR, ld,
+                      cols, p.epilogue.fn != nullptr);
+      }
+      done += mr;
+    }
+    if (p.epilogue.fn) {
+      const int64_t column = p.batch_is_columns ? batch * p.n + n0 : n0;
+      p.epilogue.fn(p.epilogue.ctx, buffer, ld, p.batch_is_columns ? 0 : batch, m0, done, column,
+                    n1 - n0);
+    }
+  }
+}
+
+template <class Source>
+inline void contract(const Contraction& p, const Source& source) {
+  if (p.batch <= 0 || p.m <= 0 || p.n <= 0) return;
+  const Cut cut = cut_contraction(p);
+  parallel_for(p.pool, cut.items, cut.grain, [&](int64_t begin, int64_t end, int32_t thread) {
+    for (int64_t item = begin; item < end; ++item) contract_item(p, cut, source, item, thread);
+  });
+}
+
+}  // namespace cuvil

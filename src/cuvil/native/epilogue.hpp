@@ -1,0 +1,27 @@
+// What a contraction does with its finished accumulators.
+// With fn == null the kernel stores them to its own output. Otherwise it hands over each finished
+// f32 tile, and writing the output is fn's business alone (bias, activation, residual, layout).
+//   tile   64-byte aligned, row stride ld elements (a multiple of the vector length); hot in L1.
+//          Columns from nr up to the next multiple of the vector length may be read (their values
+//          mean nothing), so fn can load whole vectors and only its stores need care.
+//   rows   m0 .. m0+mr of the flattened M (gemm: rows of one batch entry; conv: n*OH*OW pixels)
+//   cols   n0 .. n0+nr (gemm: N; conv: output channel, absolute over groups)
+// mr <= EPILOGUE_MAX_ROWS and nr <= EPILOGUE_MAX_COLS; every (row, column) is handed over exactly once,
+// from any thread of the pool, in no particular order. batch is 0 for convolutions.
+#pragma once
+#include "vec.hpp"
+
+namespace cuvil {
+
+struct Epilogue {
+  void (*fn)(const void* ctx, const float* tile, int64_t ld, int64_t batch, int64_t m0, int64_t mr,
+             int64_t n0, int64_t nr);
+  const void* ctx;
+};
+
+// A tile holds up to four panels of columns, or, when there are fewer columns, up to four register tiles of rows.
+constexpr int64_t EPILOGUE_PANELS = 4;
+constexpr int64_t EPILOGUE_MAX_COLS = EPILOGUE_PANELS * NR;
+constexpr int64_t EPILOGUE_MAX_ROWS = EPILOGUE_PANELS * MR;
+
+}  // namespace cuvil
