@@ -1,0 +1,9 @@
+// Scalar elementwise mathematics without libm and, unless a comment says so, without branches: called
+// in a plain loop, clang vectorises them. Every function has a float and a double form; NaN,
+// infinities, signed zeros and denormals follow C99 Annex F.
+#pragma once
+#include "math_act.hpp"
+#include "math_base.hpp"
+#include "math_exp.hpp"
+#include "math_int.hpp"
+#include "math_trig.hpp"
