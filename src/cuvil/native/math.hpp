@@ -1,6 +1,7 @@
-// Scalar elementwise mathematics without libm and, unless a comment says so, without branches: called
-// in a plain loop, clang vectorises them. Every function has a float and a double form; NaN,
-// infinities, signed zeros and denormals follow C99 Annex F.
+// Scalar elementwise mathematics without libm and, unless a comment says so, without branches:
+// called in a plain loop, clang vectorises them. Every function has a float and a double form; NaN,
+// infinities, signed zeros and denormals follow C99 Annex F. "n ULP" bounds the error in units of
+// the last place of the result, as the tests measure it over the whole range.
 #pragma once
 #include "math_act.hpp"
 #include "math_base.hpp"

@@ -2,6 +2,9 @@
 #pragma once
 #include <stdint.h>
 
+// A call left in a loop keeps the loop scalar, so nothing here is left to the inliner's judgement.
+#define CUVIL_INLINE __attribute__((always_inline)) inline
+
 namespace cuvil {
 
 template <class T>
@@ -34,10 +37,10 @@ using IntOf = typename FloatBits<T>::Int;
 template <class T>
 using UIntOf = typename FloatBits<T>::UInt;
 
-inline uint32_t to_bits(float x) { return __builtin_bit_cast(uint32_t, x); }
-inline uint64_t to_bits(double x) { return __builtin_bit_cast(uint64_t, x); }
+CUVIL_INLINE uint32_t to_bits(float x) { return __builtin_bit_cast(uint32_t, x); }
+CUVIL_INLINE uint64_t to_bits(double x) { return __builtin_bit_cast(uint64_t, x); }
 template <class U>  // 4 bytes make a float, 8 a double
-inline auto from_bits(U u) {
+CUVIL_INLINE auto from_bits(U u) {
   if constexpr (sizeof(U) == 4) {
     return __builtin_bit_cast(float, u);
   } else {
@@ -50,46 +53,46 @@ constexpr T kInf = T(__builtin_inf());
 template <class T>
 constexpr T kNaN = T(__builtin_nan(""));
 
-inline float abs(float x) { return __builtin_fabsf(x); }
-inline double abs(double x) { return __builtin_fabs(x); }
+CUVIL_INLINE float abs(float x) { return __builtin_fabsf(x); }
+CUVIL_INLINE double abs(double x) { return __builtin_fabs(x); }
 // Wraps: abs(INT_MIN) is INT_MIN, as in NumPy.
-inline int8_t abs(int8_t x) { return int8_t(x < 0 ? -x : x); }
-inline int16_t abs(int16_t x) { return int16_t(x < 0 ? -x : x); }
-inline int32_t abs(int32_t x) { return x < 0 ? int32_t(0u - uint32_t(x)) : x; }
-inline int64_t abs(int64_t x) { return x < 0 ? int64_t(0ull - uint64_t(x)) : x; }
+CUVIL_INLINE int8_t abs(int8_t x) { return int8_t(x < 0 ? -x : x); }
+CUVIL_INLINE int16_t abs(int16_t x) { return int16_t(x < 0 ? -x : x); }
+CUVIL_INLINE int32_t abs(int32_t x) { return x < 0 ? int32_t(0u - uint32_t(x)) : x; }
+CUVIL_INLINE int64_t abs(int64_t x) { return x < 0 ? int64_t(0ull - uint64_t(x)) : x; }
 
-inline float copysign(float x, float s) { return __builtin_copysignf(x, s); }
-inline double copysign(double x, double s) { return __builtin_copysign(x, s); }
+CUVIL_INLINE float copysign(float x, float s) { return __builtin_copysignf(x, s); }
+CUVIL_INLINE double copysign(double x, double s) { return __builtin_copysign(x, s); }
 template <class T>
-inline bool signbit(T x) {
+CUVIL_INLINE bool signbit(T x) {
   return (to_bits(x) & FloatBits<T>::sign_mask) != 0;
 }
 template <class T>
-inline bool isnan(T x) {
+CUVIL_INLINE bool isnan(T x) {
   return x != x;
 }
 template <class T>
-inline bool isinf(T x) {
+CUVIL_INLINE bool isinf(T x) {
   return abs(x) == kInf<T>;
 }
 template <class T>
-inline bool isfinite(T x) {
+CUVIL_INLINE bool isfinite(T x) {
   return abs(x) < kInf<T>;
 }
 
 // -1, 0 or 1; keeps NaN and the sign of zero.
 template <class T>
-inline T sign(T x) {
+CUVIL_INLINE T sign(T x) {
   return x > T(0) ? T(1) : (x < T(0) ? T(-1) : x);
 }
 
 // c0 + c1 x + c2 x^2 + ... by Horner's rule.
 template <class T>
-constexpr T horner(T, T c0) {
+CUVIL_INLINE constexpr T horner(T, T c0) {
   return c0;
 }
 template <class T, class... C>
-constexpr T horner(T x, T c0, C... rest) {
+CUVIL_INLINE constexpr T horner(T x, T c0, C... rest) {
   return c0 + x * horner(x, T(rest)...);
 }
 
@@ -97,79 +100,79 @@ constexpr T horner(T x, T c0, C... rest) {
 // values below 2^mantissa are rounded by adding and taking away a large number.
 #if defined(__x86_64__) && !defined(__SSE4_1__)
 template <class T>
-inline T round_even_by_addition(T x) {
+CUVIL_INLINE T round_even_by_addition(T x) {
   const T big = sizeof(T) == 4 ? T(0x1p23) : T(0x1p52);
   const T a = abs(x);
   const T r = (a + big) - big;
   return copysign(a < big ? r : x, x);  // NaN fails the comparison and stays itself
 }
 template <class T>
-inline T floor_by_addition(T x) {
+CUVIL_INLINE T floor_by_addition(T x) {
   const T r = round_even_by_addition(x);
   return copysign(r > x ? r - T(1) : r, x);
 }
-inline float round_even(float x) { return round_even_by_addition(x); }
-inline double round_even(double x) { return round_even_by_addition(x); }
-inline float floor(float x) { return floor_by_addition(x); }
-inline double floor(double x) { return floor_by_addition(x); }
-inline float ceil(float x) { return -floor_by_addition(-x); }
-inline double ceil(double x) { return -floor_by_addition(-x); }
-inline float trunc(float x) { return copysign(floor_by_addition(abs(x)), x); }
-inline double trunc(double x) { return copysign(floor_by_addition(abs(x)), x); }
+CUVIL_INLINE float round_even(float x) { return round_even_by_addition(x); }
+CUVIL_INLINE double round_even(double x) { return round_even_by_addition(x); }
+CUVIL_INLINE float floor(float x) { return floor_by_addition(x); }
+CUVIL_INLINE double floor(double x) { return floor_by_addition(x); }
+CUVIL_INLINE float ceil(float x) { return -floor_by_addition(-x); }
+CUVIL_INLINE double ceil(double x) { return -floor_by_addition(-x); }
+CUVIL_INLINE float trunc(float x) { return copysign(floor_by_addition(abs(x)), x); }
+CUVIL_INLINE double trunc(double x) { return copysign(floor_by_addition(abs(x)), x); }
 #else
-inline float round_even(float x) { return __builtin_roundevenf(x); }
-inline double round_even(double x) { return __builtin_roundeven(x); }
-inline float floor(float x) { return __builtin_floorf(x); }
-inline double floor(double x) { return __builtin_floor(x); }
-inline float ceil(float x) { return __builtin_ceilf(x); }
-inline double ceil(double x) { return __builtin_ceil(x); }
-inline float trunc(float x) { return __builtin_truncf(x); }
-inline double trunc(double x) { return __builtin_trunc(x); }
+CUVIL_INLINE float round_even(float x) { return __builtin_roundevenf(x); }
+CUVIL_INLINE double round_even(double x) { return __builtin_roundeven(x); }
+CUVIL_INLINE float floor(float x) { return __builtin_floorf(x); }
+CUVIL_INLINE double floor(double x) { return __builtin_floor(x); }
+CUVIL_INLINE float ceil(float x) { return __builtin_ceilf(x); }
+CUVIL_INLINE double ceil(double x) { return __builtin_ceil(x); }
+CUVIL_INLINE float trunc(float x) { return __builtin_truncf(x); }
+CUVIL_INLINE double trunc(double x) { return __builtin_trunc(x); }
 #endif
 
 // Halves away from zero (C's round).
 template <class T>
-inline T round_away(T x) {
+CUVIL_INLINE T round_away(T x) {
   const T t = trunc(x);
   return copysign(abs(x - t) >= T(0.5) ? t + copysign(T(1), x) : t, x);
 }
 
-inline float sqrt(float x) { return __builtin_sqrtf(x); }
-inline double sqrt(double x) { return __builtin_sqrt(x); }
-inline float rsqrt(float x) { return 1.0f / sqrt(x); }   // 1 ULP
-inline double rsqrt(double x) { return 1.0 / sqrt(x); }  // 1 ULP
+CUVIL_INLINE float sqrt(float x) { return __builtin_sqrtf(x); }
+CUVIL_INLINE double sqrt(double x) { return __builtin_sqrt(x); }
+CUVIL_INLINE float rsqrt(float x) { return 1.0f / sqrt(x); }   // 1 ULP
+CUVIL_INLINE double rsqrt(double x) { return 1.0 / sqrt(x); }  // 1 ULP
 
 // NumPy's maximum and minimum: NaN from either side wins.
 template <class T>
-inline T max_nan(T a, T b) {
+CUVIL_INLINE T max_nan(T a, T b) {
   const T m = a > b ? a : b;
   return a != a ? a : m;
 }
 template <class T>
-inline T min_nan(T a, T b) {
+CUVIL_INLINE T min_nan(T a, T b) {
   const T m = a < b ? a : b;
   return a != a ? a : m;
 }
 // NaN stays NaN; when lo > hi the result is hi (NumPy, torch).
 template <class T>
-inline T clamp_nan(T x, T lo, T hi) {
+CUVIL_INLINE T clamp_nan(T x, T lo, T hi) {
   return min_nan(max_nan(x, lo), hi);
 }
 template <class T>
-inline T relu(T x) {
+CUVIL_INLINE T relu(T x) {
   return x < T(0) ? T(0) : x;
 }
 
 // 2^n for an n in the normal exponent range.
 template <class T>
-inline T pow2_int(IntOf<T> n) {
+CUVIL_INLINE T pow2_int(IntOf<T> n) {
   return from_bits(UIntOf<T>(n + FloatBits<T>::bias) << FloatBits<T>::mantissa);
 }
 
 // x * 2^n with one rounding, for |n| below twice the exponent range. The shift is a logical one of
 // a non-negative number because AVX2 has no arithmetic shift of 64-bit lanes.
 template <class T>
-inline T scale_pow2(T x, IntOf<T> n) {
+CUVIL_INLINE T scale_pow2(T x, IntOf<T> n) {
   constexpr IntOf<T> offset = 4 * (FloatBits<T>::bias + 1);
   const IntOf<T> half = IntOf<T>(UIntOf<T>(n + offset) >> 1) - offset / 2;
   return (x * pow2_int<T>(half)) * pow2_int<T>(n - half);
@@ -177,7 +180,7 @@ inline T scale_pow2(T x, IntOf<T> n) {
 
 // Remainder with the sign of x, exact; not vectorised. fmod(x, 0) and fmod(inf, y) are NaN.
 template <class T>
-inline T fmod(T x, T y) {
+CUVIL_INLINE T fmod(T x, T y) {
   constexpr int mantissa = FloatBits<T>::mantissa;
   using U = UIntOf<T>;
   const U ux = to_bits(abs(x)), uy = to_bits(abs(y)), inf = to_bits(kInf<T>);
@@ -202,7 +205,7 @@ inline T fmod(T x, T y) {
 
 // Remainder with the sign of y (Python's and NumPy's %): remainder(x, 0) is NaN, inf divisors work.
 template <class T>
-inline T floor_mod(T x, T y) {
+CUVIL_INLINE T floor_mod(T x, T y) {
   const T r = fmod(x, y);
   const T adjusted = (r != T(0) && (r < T(0)) != (y < T(0))) ? r + y : r;
   return r == T(0) ? copysign(T(0), y) : adjusted;

@@ -1,16 +1,17 @@
-// Exponentials, logarithms and powers. The polynomials are minimax fits (Remez) on the reduced ranges;
-// reductions follow W. J. Cody and W. Waite, "Software Manual for the Elementary Functions", 1980.
+// Exponentials, logarithms and powers. The polynomials are minimax fits (Remez) on the reduced
+// ranges; reductions follow W. J. Cody and W. Waite, "Software Manual for the Elementary
+// Functions", 1980.
 #pragma once
 #include "math_base.hpp"
 
 namespace cuvil {
 
 // exp(r) = 1 + r + r^2 q(r), |r| <= ln(2)/2.
-inline float exp_tail(float r) {
+CUVIL_INLINE float exp_tail(float r) {
   return horner(r, 0.5f, 1.6666666e-01f, 4.1666295e-02f, 8.333498e-03f, 1.3944659e-03f,
                 1.9790052e-04f);
 }
-inline double exp_tail(double r) {
+CUVIL_INLINE double exp_tail(double r) {
   return horner(r, 0.5, 0.16666666666666682, 0.041666666666666095, 0.008333333333317034,
                 0.0013888888889115217, 0.00019841269896386871, 2.480158692720201e-05,
                 2.755723485852435e-06, 2.7557581453031996e-07, 2.5112038127800016e-08,
@@ -26,7 +27,7 @@ struct ExpParts {
 
 // x + lo = n ln2 + r. ln2 is split so that n times its upper part is exact.
 template <class T>
-inline ExpParts<T> exp_reduce(T x, T lo) {
+CUVIL_INLINE ExpParts<T> exp_reduce(T x, T lo) {
   constexpr bool single = sizeof(T) == 4;
   constexpr T ln2_hi = single ? T(0.693145751953125) : T(0x1.62e42fee00000p-1);
   constexpr T ln2_lo = single ? T(1.4286068e-06f) : T(0x1.a39ef35793c76p-33);
@@ -38,7 +39,7 @@ inline ExpParts<T> exp_reduce(T x, T lo) {
 
 // exp(x + lo) * 2^k for |lo| << 1; the range of x is cut where the result is 0 or inf for |k| <= 1.
 template <class T>
-inline T exp_scaled(T x, T lo, IntOf<T> k) {
+CUVIL_INLINE T exp_scaled(T x, T lo, IntOf<T> k) {
   constexpr T top = sizeof(T) == 4 ? T(90) : T(711), bottom = sizeof(T) == 4 ? T(-105) : T(-747);
   x = x > top ? top : x;
   x = x < bottom ? bottom : x;
@@ -48,11 +49,11 @@ inline T exp_scaled(T x, T lo, IntOf<T> k) {
 }
 
 // float and double: 1 ULP, denormal results too.
-inline float exp(float x) { return exp_scaled(x, 0.0f, 0); }
-inline double exp(double x) { return exp_scaled(x, 0.0, 0); }
+CUVIL_INLINE float exp(float x) { return exp_scaled(x, 0.0f, 0); }
+CUVIL_INLINE double exp(double x) { return exp_scaled(x, 0.0, 0); }
 
 // exp for arguments known to be <= 0 (softmax): results below the smallest normal become 0.
-inline float exp_nonpositive(float x) {
+CUVIL_INLINE float exp_nonpositive(float x) {
   const float cut = x < -87.0f ? -87.0f : x;
   const ExpParts<float> e = exp_reduce(cut, 0.0f);
   const float p = 1.0f + (e.r + e.r * e.r * exp_tail(e.r));
@@ -61,11 +62,11 @@ inline float exp_nonpositive(float x) {
 }
 
 // 2^r = 1 + r q(r), |r| <= 1/2.
-inline float exp2_tail(float r) {
+CUVIL_INLINE float exp2_tail(float r) {
   return horner(r, 6.931472e-01f, 2.402265e-01f, 5.550411e-02f, 9.618036e-03f, 1.3333431e-03f,
                 1.5467136e-04f, 1.5314978e-05f);
 }
-inline double exp2_tail(double r) {
+CUVIL_INLINE double exp2_tail(double r) {
   return horner(r, 0.6931471805599453, 0.24022650695910072, 0.0555041086648217,
                 0.009618129107628494, 0.0013333558146390416, 0.000154035303933415,
                 1.5252733856258948e-05, 1.321548683275398e-06, 1.0178051199728726e-07,
@@ -74,8 +75,9 @@ inline double exp2_tail(double r) {
 
 // 2^(x + lo).
 template <class T>
-inline T exp2_sum(T x, T lo) {
-  constexpr T top = sizeof(T) == 4 ? T(129) : T(1025), bottom = sizeof(T) == 4 ? T(-151) : T(-1076);
+CUVIL_INLINE T exp2_sum(T x, T lo) {
+  constexpr T top = sizeof(T) == 4 ? T(129) : T(1025);
+  constexpr T bottom = sizeof(T) == 4 ? T(-151) : T(-1076);
   x = x > top ? top : x;
   x = x < bottom ? bottom : x;
   const T t = x + FloatBits<T>::magic;
@@ -83,20 +85,21 @@ inline T exp2_sum(T x, T lo) {
   const IntOf<T> n = IntOf<T>(to_bits(t) - to_bits(FloatBits<T>::magic));
   return scale_pow2(T(1) + r * exp2_tail(r), n);
 }
-inline float exp2(float x) { return exp2_sum(x, 0.0f); }   // 1 ULP
-inline double exp2(double x) { return exp2_sum(x, 0.0); }  // 1 ULP
+CUVIL_INLINE float exp2(float x) { return exp2_sum(x, 0.0f); }   // 1 ULP
+CUVIL_INLINE double exp2(double x) { return exp2_sum(x, 0.0); }  // 1 ULP
 
 // exp(x) - 1. float: 1 ULP; double: 2 ULP.
 template <class T>
-inline T expm1(T x) {
-  constexpr T top = sizeof(T) == 4 ? T(90) : T(711), bottom = sizeof(T) == 4 ? T(-20) : T(-40);
+CUVIL_INLINE T expm1(T x) {
+  constexpr T top = sizeof(T) == 4 ? T(89) : T(709.9);
+  constexpr T bottom = sizeof(T) == 4 ? T(-20) : T(-40);
   T c = x > top ? top : x;
   c = c < bottom ? bottom : c;
   const ExpParts<T> e = exp_reduce(c, T(0));
   const T q = e.r + e.r * e.r * exp_tail(e.r);
   const T half = pow2_int<T>(e.n - 1);  // half of 2^n, which itself may be infinite
   const T y = T(2) * (half * q + (half - T(0.5)));
-  // For n == 0 the result is q itself; copysign keeps -0.
+  // For n == 0 this is q itself; zeros keep their sign.
   return x == T(0) ? x : y;
 }
 
@@ -107,30 +110,31 @@ struct LogParts {
 };
 
 // x must be positive and finite; denormals are scaled first.
-inline LogParts<float> log_reduce(float x) {
+CUVIL_INLINE LogParts<float> log_reduce(float x) {
   const bool tiny = x < FloatBits<float>::min_normal;
   const uint32_t u = to_bits(tiny ? x * 0x1p23f : x) + (0x3f800000u - 0x3f2aaaabu);
   const float e = float(int32_t(u >> 23) - (tiny ? 150 : 127));
   return {e, from_bits((u & 0x7fffffu) + 0x3f2aaaabu) - 1.0f};
 }
-inline LogParts<double> log_reduce(double x) {
+CUVIL_INLINE LogParts<double> log_reduce(double x) {
   constexpr uint64_t two_thirds = 0x3fe5555555555555ull, one = 0x3ff0000000000000ull;
   const bool tiny = x < FloatBits<double>::min_normal;
   const uint64_t u = to_bits(tiny ? x * 0x1p52 : x) + (one - two_thirds);
   // The exponent becomes a double by way of the mantissa of 2^52: no 64-bit conversion is needed.
-  const double e = from_bits((u >> 52) | 0x4330000000000000ull) - (0x1p52 + (tiny ? 1075 : 1023));
+  const double e = from_bits((u >> 52) | 0x4330000000000000ull) -
+                   (tiny ? 0x1p52 + 1075.0 : 0x1p52 + 1023.0);
   return {e, from_bits((u & 0xfffffffffffffull) + two_thirds) - 1.0};
 }
 
 // log(1 + f) = f - log1p_gap(f).
-inline float log1p_gap(float f) {
+CUVIL_INLINE float log1p_gap(float f) {
   const float q = horner(f, 3.3333334e-01f, -2.499982e-01f, 1.9999598e-01f, -1.6679576e-01f,
                          1.4304449e-01f, -1.2195824e-01f, 1.07543185e-01f, -1.2844843e-01f,
                          1.2006836e-01f);
   return f * f * (0.5f - f * q);
 }
 // s (f - R(s^2)) with s = f / (2 + f), see K. C. Ng's log in FDLIBM.
-inline double log1p_gap(double f) {
+CUVIL_INLINE double log1p_gap(double f) {
   const double s = f / (2.0 + f), z = s * s;
   const double r = z * horner(z, 0.6666666666666666, 0.40000000000007846, 0.2857142856732154,
                               0.22222223040501796, 0.18181738258969316, 0.15388841974136694,
@@ -141,7 +145,7 @@ inline double log1p_gap(double f) {
 
 // What a logarithm gives where x is not positive and finite, and `value` elsewhere.
 template <class T>
-inline T log_special(T x, T value) {
+CUVIL_INLINE T log_special(T x, T value) {
   value = x == kInf<T> ? x : value;
   value = x == T(0) ? -kInf<T> : value;
   return x < T(0) || x != x ? kNaN<T> : value;
@@ -149,7 +153,7 @@ inline T log_special(T x, T value) {
 
 // log(x) + correction. ln2 is split so that e * hi is exact.
 template <class T>
-inline T log_sum(T x, T correction) {
+CUVIL_INLINE T log_sum(T x, T correction) {
   constexpr T hi = sizeof(T) == 4 ? T(0.693115234375) : T(0x1.62e42fefa2000p-1);
   constexpr T lo = sizeof(T) == 4 ? T(3.1946183e-05f) : T(0x1.9ef35793c7673p-41);
   const LogParts<T> p = log_reduce(x);
@@ -157,13 +161,13 @@ inline T log_sum(T x, T correction) {
 }
 
 template <class T>
-inline T log(T x) {  // 1 ULP
+CUVIL_INLINE T log(T x) {  // 1 ULP
   return log_special(x, log_sum(x, T(0)));
 }
 
 // Logarithm to a base: (e, f) -> e * scale + log(1 + f) * factor, both constants in two parts.
 template <class T>
-inline T log_base(T x, T e_hi, T e_lo, T factor_hi, T factor_lo) {
+CUVIL_INLINE T log_base(T x, T e_hi, T e_lo, T factor_hi, T factor_lo) {
   const LogParts<T> p = log_reduce(x);
   constexpr UIntOf<T> keep = ~((UIntOf<T>(1) << (sizeof(T) == 4 ? 12 : 27)) - 1);
   const T gap = log1p_gap(p.f), value = p.f - gap;
@@ -174,23 +178,23 @@ inline T log_base(T x, T e_hi, T e_lo, T factor_hi, T factor_lo) {
   const T a = p.e * e_hi, b = head * factor_hi, sum = a + b;
   return log_special(x, sum + ((b - (sum - a)) + small));
 }
-inline float log2(float x) {  // 1 ULP; exact at powers of two
+CUVIL_INLINE float log2(float x) {  // 1 ULP; exact at powers of two
   return log_base(x, 1.0f, 0.0f, 0x1.714p+0f, 0.0003122284f);
 }
-inline double log2(double x) {  // 1 ULP
+CUVIL_INLINE double log2(double x) {  // 1 ULP
   return log_base(x, 1.0, 0.0, 0x1.7154760000000p+0, 0x1.4ae0bf85ddf44p-26);
 }
-inline float log10(float x) {  // 1 ULP
+CUVIL_INLINE float log10(float x) {  // 1 ULP
   return log_base(x, 0x1.344p-2f, 4.605039e-06f, 0x1.bcap-2f, 9.038034e-05f);
 }
-inline double log10(double x) {  // 1 ULP
+CUVIL_INLINE double log10(double x) {  // 1 ULP
   return log_base(x, 0x1.34413509f6000p-2, 0x1.9fef311f12b36p-42, 0x1.bcb7b10000000p-2,
                   0x1.49b9438ca9aaep-28);
 }
 
 // log(1 + x): the rounding error of 1 + x, divided by it, is added back. 1 ULP.
 template <class T>
-inline T log1p(T x) {
+CUVIL_INLINE T log1p(T x) {
   const T u = T(1) + x;
   const T lost = x > T(1) ? T(1) - (u - x) : x - (u - T(1));
   const T safe = u > T(0) && u < kInf<T> ? u : T(1);
@@ -199,7 +203,7 @@ inline T log1p(T x) {
 }
 
 // log2|x| as a double, relative error below 2^-38: enough to round x^y to float.
-inline double log2_for_pow(float x) {
+CUVIL_INLINE double log2_for_pow(float x) {
   const LogParts<double> p = log_reduce(double(x));
   const double s = p.f / (2.0 + p.f), z = s * s;
   const double r = horner(z, 0.6666666666663679, 0.4000000005366001, 0.28571412981083627,
@@ -209,7 +213,7 @@ inline double log2_for_pow(float x) {
 
 // C99's table for pow around `magnitude` = |x|^y.
 template <class T>
-inline T pow_special(T x, T y, T magnitude) {
+CUVIL_INLINE T pow_special(T x, T y, T magnitude) {
   const T half = y * T(0.5);
   const bool integral = trunc(y) == y, odd = integral && trunc(half) != half;
   const T ax = abs(x), ay = abs(y);
@@ -223,7 +227,7 @@ inline T pow_special(T x, T y, T magnitude) {
   return y == T(0) || x == T(1) ? T(1) : v;
 }
 
-inline float pow(float x, float y) {  // 1 ULP
+CUVIL_INLINE float pow(float x, float y) {  // 1 ULP
   double p = double(y) * log2_for_pow(abs(x));
   p = p > 200.0 ? 200.0 : p;
   p = p < -200.0 ? -200.0 : p;
@@ -239,8 +243,8 @@ inline float pow(float x, float y) {  // 1 ULP
 struct DoublePair {
   double hi, lo;
 };
-inline double upper_half(double x) { return from_bits(to_bits(x) & 0xfffffffff8000000ull); }
-inline DoublePair multiply_exact(double a, double b) {
+CUVIL_INLINE double upper_half(double x) { return from_bits(to_bits(x) & 0xfffffffff8000000ull); }
+CUVIL_INLINE DoublePair multiply_exact(double a, double b) {
 #pragma clang fp contract(off)
   const double ah = upper_half(a), al = a - ah, bh = upper_half(b), bl = b - bh;
   const double p = a * b;
@@ -248,7 +252,7 @@ inline DoublePair multiply_exact(double a, double b) {
 }
 
 // log2 of a positive finite x in two parts, relative error about 2^-65.
-inline DoublePair log2_pair(double x) {
+CUVIL_INLINE DoublePair log2_pair(double x) {
 #pragma clang fp contract(off)
   const LogParts<double> p = log_reduce(x);
   // s = f / (2 + f) = s_hi + s_lo.
@@ -272,7 +276,7 @@ inline DoublePair log2_pair(double x) {
   return {sum, lo - (sum - hi)};
 }
 
-inline double pow(double x, double y) {  // 4 ULP
+CUVIL_INLINE double pow(double x, double y) {  // 4 ULP
 #pragma clang fp contract(off)
   const double ax = abs(x);
   const bool ordinary = ax > 0.0 && ax < kInf<double>;

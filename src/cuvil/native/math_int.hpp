@@ -15,7 +15,7 @@ struct IntLimits {
 
 // Quotient towards zero. x / 0 is 0; the smallest integer over -1 is itself (it wraps).
 template <class T>
-inline T div_trunc(T a, T b) {
+CUVIL_INLINE T div_trunc(T a, T b) {
   const bool wraps = IntLimits<T>::is_signed && b == T(-1);
   const T safe = b == T(0) || wraps ? T(1) : b;
   const T q = T(a / safe);
@@ -24,27 +24,27 @@ inline T div_trunc(T a, T b) {
 }
 // C's remainder, the sign of a. x % 0 is 0.
 template <class T>
-inline T mod_trunc(T a, T b) {
+CUVIL_INLINE T mod_trunc(T a, T b) {
   const bool wraps = IntLimits<T>::is_signed && b == T(-1);
   const T safe = b == T(0) || wraps ? T(1) : b;
   return b == T(0) || wraps ? T(0) : T(a % safe);
 }
 // Quotient towards minus infinity (NumPy's //).
 template <class T>
-inline T div_floor(T a, T b) {
+CUVIL_INLINE T div_floor(T a, T b) {
   const T q = div_trunc(a, b), r = mod_trunc(a, b);
   return T(q - T(r != T(0) && (r < T(0)) != (b < T(0))));
 }
 // Remainder with the sign of b (NumPy's %).
 template <class T>
-inline T mod_floor(T a, T b) {
+CUVIL_INLINE T mod_floor(T a, T b) {
   const T r = mod_trunc(a, b);
   return r != T(0) && (r < T(0)) != (b < T(0)) ? T(r + b) : r;
 }
 
 // base^exponent by squaring, wrapping. Negative exponents: 1 for 1, +-1 for -1, else 0.
 template <class T>
-inline T pow_int(T base, T exponent) {
+CUVIL_INLINE T pow_int(T base, T exponent) {
   uint64_t b = uint64_t(base), result = 1;
   if (exponent < T(0)) {
     if (base == T(1)) return T(1);
@@ -60,23 +60,23 @@ inline T pow_int(T base, T exponent) {
 
 // Shifts: an amount outside [0, bits) gives 0, or the sign for an arithmetic shift right.
 template <class T>
-inline T shift_left(T a, T n) {
+CUVIL_INLINE T shift_left(T a, T n) {
   const bool inside = uint64_t(n) < 8 * sizeof(T);
   return inside ? T(uint64_t(a) << (inside ? uint64_t(n) : 0)) : T(0);
 }
 template <class T>
-inline T shift_right(T a, T n) {
+CUVIL_INLINE T shift_right(T a, T n) {
   const bool inside = uint64_t(n) < 8 * sizeof(T);
-  return T(a >> (inside ? int(n) : int(8 * sizeof(T) - 1)) >> (inside || IntLimits<T>::is_signed ? 0 : 1));
+  const T all = IntLimits<T>::is_signed ? T(a >> (8 * sizeof(T) - 1)) : T(0);
+  return inside ? T(a >> (inside ? int(n) : 0)) : all;
 }
 
 // Float to integer towards zero: NaN is 0, what is out of range becomes the nearest end.
 template <class To, class From>
-inline To cast_saturate(From x) {
+CUVIL_INLINE To cast_saturate(From x) {
   constexpr bool is_signed = IntLimits<To>::is_signed;
   // 2^(value bits), exact in every float type.
-  constexpr From limit = From(uint64_t(1) << (8 * sizeof(To) - 1 - (is_signed ? 1 : 0))) * From(2) *
-                         From(is_signed ? 1 : 1);
+  constexpr From limit = From(uint64_t(1) << (8 * sizeof(To) - (is_signed ? 2 : 1))) * From(2);
   constexpr From low = is_signed ? -limit : From(0);
   const bool inside = x > (is_signed ? low : From(-1)) && x < limit;
   const From safe = inside ? x : From(0);
@@ -86,14 +86,14 @@ inline To cast_saturate(From x) {
 }
 // Integer to a narrower integer by wrapping is a plain cast; this one saturates.
 template <class To, class From>
-inline To clamp_cast(From x) {
+CUVIL_INLINE To clamp_cast(From x) {
   constexpr From lo = From(IntLimits<To>::min), hi = From(IntLimits<To>::max);
   return To(x < lo ? lo : (x > hi ? hi : x));
 }
 
 // bfloat16, stored as its bits. Rounds to nearest even; NaN stays a (quiet) NaN.
-inline float bf16_to_f32(uint16_t h) { return from_bits(uint32_t(h) << 16); }
-inline uint16_t f32_to_bf16(float x) {
+CUVIL_INLINE float bf16_to_f32(uint16_t h) { return from_bits(uint32_t(h) << 16); }
+CUVIL_INLINE uint16_t f32_to_bf16(float x) {
   const uint32_t u = to_bits(x);
   const uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
   return uint16_t(x != x ? (u >> 16) | 0x40u : rounded);
@@ -101,17 +101,17 @@ inline uint16_t f32_to_bf16(float x) {
 
 // IEEE half, stored as its bits.
 #if defined(__F16C__) || defined(__AVX512FP16__) || defined(__aarch64__)
-inline float f16_to_f32(uint16_t h) { return float(__builtin_bit_cast(_Float16, h)); }
-inline uint16_t f32_to_f16(float x) { return __builtin_bit_cast(uint16_t, _Float16(x)); }
+CUVIL_INLINE float f16_to_f32(uint16_t h) { return float(__builtin_bit_cast(_Float16, h)); }
+CUVIL_INLINE uint16_t f32_to_f16(float x) { return __builtin_bit_cast(uint16_t, _Float16(x)); }
 #else
-inline float f16_to_f32(uint16_t h) {
+CUVIL_INLINE float f16_to_f32(uint16_t h) {
   const uint32_t sign = uint32_t(h & 0x8000u) << 16, rest = h & 0x7fffu;
   // Exponents shift by 112; multiplying rescales denormals exactly; inf and NaN need 112 more.
   const float finite = from_bits(rest << 13) * 0x1p112f;
   const uint32_t special = (rest << 13) | 0x7f800000u;
   return from_bits((rest >= 0x7c00u ? special : to_bits(finite)) | sign);
 }
-inline uint16_t f32_to_f16(float x) {
+CUVIL_INLINE uint16_t f32_to_f16(float x) {
   const uint32_t u = to_bits(x), sign = (u >> 16) & 0x8000u, a = u & 0x7fffffffu;
   // Normal results: round the 13 bits away, to nearest even. Denormal results: adding 0.5 puts the
   // last kept bit (2^-24) at the end of the float's mantissa, so the addition rounds.

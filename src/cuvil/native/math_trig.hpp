@@ -13,11 +13,11 @@ inline constexpr double kHalfPi1 = 0x1.921fb50000000p+0, kHalfPi2 = 0x1.110b4600
 inline constexpr double kTwoOverPi = 0.6366197723675814;
 
 // sin and cos on [-pi/4, pi/4] in double, accurate enough to be rounded to float.
-inline double sin_near_zero(double r, double z) {
+CUVIL_INLINE double sin_near_zero(double r, double z) {
   return r + r * z * horner(z, -0.16666666641425296, 0.00833332936213607, -0.00019839327092797542,
                             2.7182368909225026e-06);
 }
-inline double cos_near_zero(double z) {
+CUVIL_INLINE double cos_near_zero(double z) {
   return (1.0 - 0.5 * z) +
          z * z * horner(z, 0.041666646755118095, -0.0013887361798680822, 2.4437766588106192e-05);
 }
@@ -28,7 +28,7 @@ struct ReducedAngle {
 };
 
 // Every finite float: from 2^23 on, x = m 2^e is replaced by m (2^e mod 2 pi), which is below 2^26.
-inline ReducedAngle reduce_angle(float x) {
+CUVIL_INLINE ReducedAngle reduce_angle(float x) {
   const uint32_t u = to_bits(x) & 0x7fffffffu;
   const int32_t e = int32_t(u >> 23) - 150;
   const int32_t index = e < 0 ? 0 : (e > 104 ? 104 : e);
@@ -43,19 +43,19 @@ inline ReducedAngle reduce_angle(float x) {
   return {r, to_bits(t)};
 }
 
-inline float sin_of(ReducedAngle a, uint64_t quadrants) {
+CUVIL_INLINE float sin_of(ReducedAngle a, uint64_t quadrants) {
   const uint64_t q = a.q + quadrants;
   const double z = a.r * a.r;
   const double v = q & 1 ? cos_near_zero(z) : sin_near_zero(a.r, z);
   return float(from_bits(to_bits(v) ^ ((q & 2) << 62)));
 }
 
-inline float sin(float x) {  // 1 ULP for every x
+CUVIL_INLINE float sin(float x) {  // 1 ULP for every x
   const float y = sin_of(reduce_angle(x), 0);
   return x == 0.0f ? x : from_bits(to_bits(y) ^ (to_bits(x) & 0x80000000u));
 }
-inline float cos(float x) { return sin_of(reduce_angle(x), 1); }  // 1 ULP for every x
-inline float tan(float x) {                                       // 1 ULP for every x
+CUVIL_INLINE float cos(float x) { return sin_of(reduce_angle(x), 1); }  // 1 ULP for every x
+CUVIL_INLINE float tan(float x) {                                       // 1 ULP for every x
   const ReducedAngle a = reduce_angle(x);
   const double z = a.r * a.r, s = sin_near_zero(a.r, z), c = cos_near_zero(z);
   const float y = float(a.q & 1 ? -c / s : s / c);
@@ -70,8 +70,8 @@ struct ReducedAnglePair {
 struct Product192 {
   uint64_t hi, mid, lo;
 };
-// The low 192 bits of m * (w0 w1 w2), from 32-bit products: not every target multiplies to 128 bits.
-inline Product192 multiply_window(uint64_t m, uint64_t w0, uint64_t w1, uint64_t w2) {
+// The low 192 bits of m * (w0 w1 w2), from 32-bit products (not every target has wider ones).
+CUVIL_INLINE Product192 multiply_window(uint64_t m, uint64_t w0, uint64_t w1, uint64_t w2) {
   const uint64_t words[6] = {w2 & 0xffffffffu, w2 >> 32, w1 & 0xffffffffu,
                              w1 >> 32,         w0 & 0xffffffffu, w0 >> 32};
   const uint64_t halves[2] = {m & 0xffffffffu, m >> 32};
@@ -87,8 +87,8 @@ inline Product192 multiply_window(uint64_t m, uint64_t w0, uint64_t w1, uint64_t
   return {out[5] << 32 | out[4], out[3] << 32 | out[2], out[1] << 32 | out[0]};
 }
 
-// M. H. Payne and R. N. Hanek, "Radian reduction for trigonometric functions", 1983: only the bits of
-// 2/pi that matter modulo 4 are multiplied. For finite a >= 2^26.
+// M. H. Payne and R. N. Hanek, "Radian reduction for trigonometric functions", 1983: only the bits
+// of 2/pi that matter modulo 4 are multiplied. For finite a >= 2^26.
 __attribute__((noinline, cold)) inline ReducedAnglePair reduce_huge_angle(double a) {
   const uint64_t u = to_bits(a), m = (u & 0xfffffffffffffull) | 0x10000000000000ull;
   // a = m 2^e. The window starts at the bit of 2/pi whose product with 2^e has weight 2.
@@ -122,13 +122,13 @@ __attribute__((noinline, cold)) inline ReducedAnglePair reduce_huge_angle(double
 }
 
 // a - b as a value and what rounding took from it (D. E. Knuth's two-sum).
-inline DoublePair subtract_exact(double a, double b) {
+CUVIL_INLINE DoublePair subtract_exact(double a, double b) {
   const double d = a - b, v = d - a;
   return {d, (a - (d - v)) - (b + v)};
 }
 
 // |x|, any finite double. The rare large case is a call, which keeps loops over doubles scalar.
-inline ReducedAnglePair reduce_angle(double x) {
+CUVIL_INLINE ReducedAnglePair reduce_angle(double x) {
   const double a = abs(x);
   if (a >= 0x1p26 && a < kInf<double>) return reduce_huge_angle(a);
   const double t = a * kTwoOverPi + FloatBits<double>::magic;
@@ -141,29 +141,29 @@ inline ReducedAnglePair reduce_angle(double x) {
 }
 
 // Kernels with a correction for the lower part, arranged as in FDLIBM.
-inline double sin_near_zero(ReducedAnglePair a) {
+CUVIL_INLINE double sin_near_zero(ReducedAnglePair a) {
   const double z = a.r * a.r, cube = a.r * z;
   const double q = horner(z, 0.008333333333322314, -0.00019841269829724817, 2.755731366195514e-06,
                           -2.5050753251914876e-08, 1.5896504359190316e-10);
   return a.r - ((z * (0.5 * a.r_lo - cube * q) - a.r_lo) - cube * -0.16666666666666632);
 }
-inline double cos_near_zero(ReducedAnglePair a) {
+CUVIL_INLINE double cos_near_zero(ReducedAnglePair a) {
   const double z = a.r * a.r, half = 0.5 * z, w = 1.0 - half;
   const double q = horner(z, 0.0416666666666666, -0.001388888888887399, 2.4801587289395082e-05,
                           -2.7557314326070805e-07, 2.08757195637335e-09, -1.1359448926482873e-11);
   return w + (((1.0 - w) - half) + (z * z * q - a.r * a.r_lo));
 }
-inline double sin_of(ReducedAnglePair a, uint64_t quadrants) {
+CUVIL_INLINE double sin_of(ReducedAnglePair a, uint64_t quadrants) {
   const uint64_t q = a.q + quadrants;
   const double v = q & 1 ? cos_near_zero(a) : sin_near_zero(a);
   return from_bits(to_bits(v) ^ ((q & 2) << 62));
 }
-inline double sin(double x) {  // 1 ULP for every x
+CUVIL_INLINE double sin(double x) {  // 1 ULP for every x
   const double y = sin_of(reduce_angle(x), 0);
   return x == 0.0 ? x : from_bits(to_bits(y) ^ (to_bits(x) & FloatBits<double>::sign_mask));
 }
-inline double cos(double x) { return sin_of(reduce_angle(x), 1); }  // 1 ULP for every x
-inline double tan(double x) {                                       // 3 ULP for every x
+CUVIL_INLINE double cos(double x) { return sin_of(reduce_angle(x), 1); }  // 1 ULP for every x
+CUVIL_INLINE double tan(double x) {                                       // 3 ULP for every x
   const ReducedAnglePair a = reduce_angle(x);
   const double s = sin_near_zero(a), c = cos_near_zero(a);
   const double y = a.q & 1 ? -c / s : s / c;
@@ -171,11 +171,11 @@ inline double tan(double x) {                                       // 3 ULP for
 }
 
 // atan(t) = t + t z q(z), z = t^2, |t| <= tan(pi/8).
-inline float atan_tail(float z) {
+CUVIL_INLINE float atan_tail(float z) {
   return horner(z, -3.3333316e-01f, 1.9998471e-01f, -1.4243522e-01f, 1.0593726e-01f,
                 -6.0779877e-02f);
 }
-inline double atan_tail(double z) {
+CUVIL_INLINE double atan_tail(double z) {
   return horner(z, -0.33333333333333326, 0.19999999999997647, -0.14285714285385617,
                 0.11111111088048978, -0.09090908140519119, 0.07692282680785595,
                 -0.06666225775680334, 0.058770136633974575, -0.052183606097893936,
@@ -184,7 +184,7 @@ inline double atan_tail(double z) {
 
 // pi/4 times 0..4, each as head and tail.
 template <class T>
-inline T quarter_pi_head(T k) {
+CUVIL_INLINE T quarter_pi_head(T k) {
   return k * T(0.7853981633974483);
 }
 template <class T>
@@ -192,7 +192,7 @@ constexpr T kQuarterPiTail = sizeof(T) == 4 ? T(-2.1855694e-08f) : T(3.061616997
 
 // atan of lo/hi for 0 <= lo <= hi, plus the angle's place: quarter + sign * that, in units of pi/4.
 template <class T>
-inline T atan_ratio(T num, T den, T quarters, T flip) {
+CUVIL_INLINE T atan_ratio(T num, T den, T quarters, T flip) {
   const bool upper = num > den * T(0.41421356237309503);
   // atan(n/d) = pi/4 + atan((n-d)/(n+d))
   const T t = (upper ? num - den : num) / (upper ? num + den : den), z = t * t;
@@ -202,7 +202,7 @@ inline T atan_ratio(T num, T den, T quarters, T flip) {
 }
 
 template <class T>
-inline T atan(T x) {  // float and double: 2 ULP
+CUVIL_INLINE T atan(T x) {  // float and double: 2 ULP
   const T a = abs(x);
   const bool beyond = a > T(1);
   const T num = beyond ? T(1) : a, den = beyond ? a : T(1);
@@ -211,12 +211,13 @@ inline T atan(T x) {  // float and double: 2 ULP
 }
 
 template <class T>
-inline T atan2(T y, T x) {  // float and double: 3 ULP
+CUVIL_INLINE T atan2(T y, T x) {  // float and double: 3 ULP
   T ay = abs(y), ax = abs(x);
   const bool both = ax == kInf<T> && ay == kInf<T>;
   ay = both ? T(1) : ay, ax = both ? T(1) : ax;
   // Powers of two keep num + den and den * tan(pi/8) away from overflow and underflow.
-  const T huge = sizeof(T) == 4 ? T(0x1p100) : T(0x1p1000), up = sizeof(T) == 4 ? T(0x1p60) : T(0x1p600);
+  const T huge = sizeof(T) == 4 ? T(0x1p100) : T(0x1p1000);
+  const T up = sizeof(T) == 4 ? T(0x1p60) : T(0x1p600);
   const T top = ax > ay ? ax : ay;
   const T scale = top > huge ? T(1) / up : (top < T(1) / huge ? up : T(1));
   ay *= scale, ax *= scale;
@@ -232,10 +233,10 @@ inline T atan2(T y, T x) {  // float and double: 3 ULP
 }
 
 // asin(x) = x + x z q(z), z = x^2, |x| <= 1/2.
-inline float asin_tail(float z) {
+CUVIL_INLINE float asin_tail(float z) {
   return horner(z, 1.6666754e-01f, 7.495233e-02f, 4.5478344e-02f, 2.4140963e-02f, 4.223061e-02f);
 }
-inline double asin_tail(double z) {
+CUVIL_INLINE double asin_tail(double z) {
   return horner(z, 0.16666666666666763, 0.07499999999970108, 0.04464285717527711,
                 0.030381942675711107, 0.02237221589365988, 0.01735159572183727,
                 0.013981015858029052, 0.01139731506275808, 0.010789197533923335,
@@ -245,7 +246,7 @@ inline double asin_tail(double z) {
 
 // Beyond 1/2: asin(x) = pi/2 - 2 asin(sqrt((1-x)/2)). Outside [-1, 1] the square root gives NaN.
 template <class T>
-inline T asin(T x) {  // float and double: 2 ULP
+CUVIL_INLINE T asin(T x) {  // float and double: 2 ULP
   const T a = abs(x);
   const bool outer = a > T(0.5);
   const T z = outer ? (T(1) - a) * T(0.5) : a * a;
@@ -256,7 +257,7 @@ inline T asin(T x) {  // float and double: 2 ULP
 }
 
 template <class T>
-inline T acos(T x) {  // float and double: 2 ULP
+CUVIL_INLINE T acos(T x) {  // float and double: 2 ULP
   const T a = abs(x);
   const bool outer = a > T(0.5);
   const T z = outer ? (T(1) - a) * T(0.5) : a * a;
@@ -269,35 +270,38 @@ inline T acos(T x) {  // float and double: 2 ULP
 }
 
 // The float forms round the double ones: 1 ULP. The double forms: 3 ULP.
-inline double sinh(double x) {
+CUVIL_INLINE double sinh(double x) {
   const double a = abs(x), e = expm1(a), half = exp_scaled(a, 0.0, -1);
   const double y = a < 22.0 ? 0.5 * (e + e / (e + 1.0)) : half;
   return x == 0.0 ? x : copysign(x != x ? x : y, x);
 }
-inline double cosh(double x) {
+CUVIL_INLINE double cosh(double x) {
   const double half = exp_scaled(abs(x), 0.0, -1);
   return half + 0.25 / half;
 }
-inline double asinh(double x) {
+CUVIL_INLINE double asinh(double x) {
   const double a = abs(x), square = a * a;
   const double inner = log1p(a + square / (1.0 + sqrt(square + 1.0)));
-  const double y = a > 0x1p28 ? log(a) + 0.6931471805599453 : inner;
+  const double outer = log(a) + 0.6931471805599453;
+  const double y = a > 0x1p28 ? outer : inner;
   return x == 0.0 ? x : copysign(y, x);
 }
-inline double acosh(double x) {
+CUVIL_INLINE double acosh(double x) {
   const double t = x - 1.0;
-  const double y = x > 0x1p28 ? log(x) + 0.6931471805599453 : log1p(t + sqrt(2.0 * t + t * t));
+  const double inner = log1p(t + sqrt(2.0 * t + t * t));
+  const double outer = log(x) + 0.6931471805599453;
+  const double y = x > 0x1p28 ? outer : inner;
   return x < 1.0 ? kNaN<double> : y;
 }
-inline double atanh(double x) {
+CUVIL_INLINE double atanh(double x) {
   const double a = abs(x);
   const double y = 0.5 * log1p(2.0 * a / (1.0 - a));
   return a > 1.0 ? kNaN<double> : (x == 0.0 ? x : copysign(y, x));
 }
-inline float sinh(float x) { return float(sinh(double(x))); }
-inline float cosh(float x) { return float(cosh(double(x))); }
-inline float asinh(float x) { return float(asinh(double(x))); }
-inline float acosh(float x) { return float(acosh(double(x))); }
-inline float atanh(float x) { return float(atanh(double(x))); }
+CUVIL_INLINE float sinh(float x) { return float(sinh(double(x))); }
+CUVIL_INLINE float cosh(float x) { return float(cosh(double(x))); }
+CUVIL_INLINE float asinh(float x) { return float(asinh(double(x))); }
+CUVIL_INLINE float acosh(float x) { return float(acosh(double(x))); }
+CUVIL_INLINE float atanh(float x) { return float(atanh(double(x))); }
 
 }  // namespace cuvil

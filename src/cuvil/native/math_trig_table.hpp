@@ -4,8 +4,8 @@
 
 namespace cuvil {
 
-// 2^e mod 2 pi in [-pi, pi] for e = 0..104 as head + tail. A head is a multiple of 2^-26 below 4, so
-// its product with a float's 24-bit mantissa is an exact double.
+// 2^e mod 2 pi in [-pi, pi] for e = 0..104 as head + tail. A head is a multiple of 2^-26 below 4,
+// so its product with a float's 24-bit mantissa is an exact double.
 inline constexpr double kPow2Mod2PiHead[105] = {
     1.0, 2.0, -2.283185303211212, 1.7168146967887878, -2.8495559245347977, 0.584073469042778,
     1.1681469231843948, 2.336293861269951, -1.6105975955724716, 3.061990112066269,
