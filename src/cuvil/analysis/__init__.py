@@ -1,0 +1,1 @@
+"""Read-only facts about a graph: liveness, values of shapes, ranges, cost."""

@@ -1,0 +1,1 @@
+"""Cuvil behind the interfaces of other tools."""

@@ -1,0 +1,1 @@
+"""The graph: core, types, builder, verifier, clone, MLIR text out and in."""

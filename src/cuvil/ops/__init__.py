@@ -1,0 +1,1 @@
+"""Operators, one file a family: types, reference, cost and code of each."""

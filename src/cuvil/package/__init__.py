@@ -1,0 +1,1 @@
+"""The .cuvilpkg file: write, check, map."""

@@ -1,0 +1,1 @@
+"""The passes of the pipeline, one file each."""

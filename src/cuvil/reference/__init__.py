@@ -1,0 +1,1 @@
+"""The interpreter that defines what a module computes."""

@@ -1,0 +1,1 @@
+"""Rules, the rewriter, and the trace of what fired and what refused."""

@@ -1,0 +1,1 @@
+"""Loads and calls an artifact; needs numpy alone."""

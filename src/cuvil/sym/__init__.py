@@ -1,0 +1,1 @@
+"""Symbolic integers: expressions, bounds, constraints."""

@@ -1,0 +1,1 @@
+"""Descriptions of machines: data, no behaviour."""

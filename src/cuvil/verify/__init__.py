@@ -1,0 +1,1 @@
+"""An artifact against its source."""
