@@ -1,0 +1,180 @@
+"""The values of integer tensors that are known as expressions over symbols.
+
+Models compute shapes with tensors: Shape, Gather, Concat, then Reshape. This analysis follows
+such a chain and gives the elements as dims (int or expression), or None where the value depends
+on data. Small tensors only; results are kept with the analysis object, not with the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from cuvil.ir.core import Op, Value
+from cuvil.ops.registry import registry
+from cuvil.sym.expr import Dim, Expr, add, floordiv, maximum, minimum, mod, mul
+from cuvil.sym.facts import Facts
+
+Elements = np.ndarray[Any, np.dtype[np.object_]]
+LIMIT = 4096
+
+
+def _truncating(a: Dim, b: Dim) -> Dim:
+    if isinstance(a, int) and isinstance(b, int):
+        return 0 if b == 0 else int(a / b) if abs(a) < 1 << 52 else -(-a // b) if a < 0 else a // b
+    return floordiv(a, b)
+
+
+def _negate(a: Dim) -> Dim:
+    return mul(a, -1)
+
+
+_ARITHMETIC: Mapping[str, Callable[..., Dim]] = {
+    "add": add,
+    "sub": lambda a, b: add(a, mul(b, -1)),
+    "mul": mul,
+    "div": _truncating,
+    "floordiv": floordiv,
+    "mod": mod,
+    "fmod": mod,
+    "max": maximum,
+    "min": minimum,
+    "neg": _negate,
+}
+_MOVEMENT = ("reshape", "transpose", "broadcast", "slice", "concat", "gather")
+_REDUCE: Mapping[str, tuple[Callable[[Dim, Dim], Dim], Dim]] = {
+    "reduce_sum": (add, 0),
+    "reduce_prod": (mul, 1),
+}
+
+
+class ShapeValues:
+    """Answers ``of(value)``; ``facts`` decides comparisons between expressions."""
+
+    def __init__(self, facts: Facts | None = None) -> None:
+        self.facts = facts or Facts()
+        self._cache: dict[int, tuple[Value, Elements | None]] = {}
+
+    def of(self, value: Value) -> Elements | None:
+        """The elements as an object array of the value's shape, or None if they aren't known."""
+        cached = self._cache.get(id(value))
+        if cached is None:
+            cached = (value, self._compute(value))
+            self._cache[id(value)] = cached
+        return cached[1]
+
+    def ints(self, value: Value) -> list[int] | None:
+        """The elements if all are plain integers."""
+        found = self.of(value)
+        if found is None or any(isinstance(d, Expr) for d in found.reshape(-1)):
+            return None
+        return [int(d) for d in found.reshape(-1)]
+
+    def _compute(self, value: Value) -> Elements | None:
+        op = value.op
+        if op is None or value.type.dtype.kind not in "iub":
+            return None
+        if not value.type.is_static or int(value.type.elements) > LIMIT:  # type: ignore[arg-type]
+            return None
+        if op.short == "constant":
+            return _objects(op.attrs["value"].array)
+        if op.short == "dims":
+            values = np.empty(len(op.attrs["values"]), dtype=object)
+            values[:] = op.attrs["values"]
+            return values.reshape(value.type.shape)
+        if op.short == "iota":
+            axis = op.attrs["axis"]
+            return _objects(np.indices(value.type.shape)[axis])
+        if op.short == "cast" and op.operands[0].type.dtype.kind in "iub":
+            return self.of(op.operands[0])
+        return self._derived(op, value)
+
+    def _derived(self, op: Op, value: Value) -> Elements | None:
+        kind = op.short
+        if kind not in _ARITHMETIC and kind not in _MOVEMENT and kind not in _REDUCE:
+            return self._compare(op) if kind in ("eq", "ne", "lt", "le", "gt", "ge", "select") else None
+        inputs: list[Elements] = []
+        for operand in op.operands:
+            found = self.of(operand)
+            if found is None:
+                return None
+            inputs.append(found)
+        if kind in _ARITHMETIC:
+            return self._elementwise(_ARITHMETIC[kind], inputs)
+        if kind in _REDUCE:
+            return _reduce(_REDUCE[kind], inputs[0], op, value)
+        if kind == "gather":
+            if any(isinstance(d, Expr) for d in inputs[1].reshape(-1)):
+                return None
+            inputs[1] = inputs[1].astype(np.int64)  # type: ignore[assignment]
+        out = registry()[op.name].reference(inputs, op.attrs, [value.type])[0]
+        return np.asarray(out, dtype=object).reshape(value.type.shape)
+
+    def _elementwise(self, function: Callable[..., Dim], inputs: list[Elements]) -> Elements | None:
+        out = np.empty(inputs[0].shape, dtype=object)
+        flat = out.reshape(-1)
+        try:
+            for i, items in enumerate(zip(*(x.reshape(-1) for x in inputs), strict=True)):
+                flat[i] = self.facts.simplify(function(*items))
+        except ZeroDivisionError:
+            return None
+        return out
+
+    def _compare(self, op: Op) -> Elements | None:
+        inputs = [self.of(v) for v in op.operands]
+        if any(x is None for x in inputs):
+            return None
+        if op.short == "select":
+            pick, a, b = inputs
+            assert pick is not None and a is not None and b is not None
+            if any(isinstance(d, Expr) for d in pick.reshape(-1)):
+                return None
+            return np.where(pick.astype(bool), a, b)
+        a, b = inputs
+        assert a is not None and b is not None
+        answers = [self._decide(op.short, x, y) for x, y in zip(a.reshape(-1), b.reshape(-1))]
+        if any(x is None for x in answers):
+            return None
+        out = np.empty(a.shape, dtype=object)
+        out.reshape(-1)[:] = answers
+        return out
+
+    def _decide(self, relation: str, a: Dim, b: Dim) -> bool | None:
+        if relation in ("gt", "le"):
+            answer = self._decide("lt", b, a)
+            return answer if relation == "gt" or answer is None else not answer
+        if relation == "ge":
+            answer = self._decide("lt", a, b)
+            return None if answer is None else not answer
+        if relation == "ne":
+            answer = self._decide("eq", a, b)
+            return None if answer is None else not answer
+        difference = add(a, mul(b, -1))
+        if isinstance(difference, int):
+            return difference == 0 if relation == "eq" else difference < 0
+        less, more = self.facts.less(a, b), self.facts.less(b, a)
+        if relation == "eq":
+            return False if less or more else None
+        return True if less else False if more or a == b else None
+
+
+def _objects(array: np.ndarray[Any, Any]) -> Elements:
+    out = np.empty(array.shape, dtype=object)
+    out.reshape(-1)[:] = [int(x) for x in array.reshape(-1)]
+    return out
+
+
+def _reduce(
+    rule: tuple[Callable[[Dim, Dim], Dim], Dim], items: Elements, op: Op, value: Value
+) -> Elements:
+    function, seed = rule
+    axes = tuple(op.attrs["axes"])
+    kept = [i for i in range(items.ndim) if i not in axes]
+    moved = items.transpose([*kept, *axes]).reshape([items.shape[i] for i in kept] + [-1])
+    out = np.empty(moved.shape[:-1], dtype=object)
+    for index in np.ndindex(*out.shape):
+        out[index] = reduce(function, moved[index], seed)
+    return out.reshape(value.type.shape)

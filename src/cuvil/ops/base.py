@@ -1,0 +1,171 @@
+"""What an operator is: the one record that every stage reads.
+
+An operator is defined once, in its family's file, by an :class:`OpDef`: its operands and
+attributes, its type rule, its NumPy reference (the definition of what it computes), its cost, its
+tolerance class, its fusion class and, for a *map*, the C++ expression that computes one element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from cuvil.errors import InvalidModelError
+from cuvil.ir.types import DType, Shape, TensorType
+from cuvil.sym.constraint import Constraint
+from cuvil.sym.expr import Dim, Expr, add, mul, symbol
+from cuvil.sym.facts import Facts
+
+Array = np.ndarray[Any, Any]
+Attrs = Mapping[str, Any]
+
+FUSION_CLASSES = ("source", "map", "movement", "reduce", "contraction", "kernel", "control")
+TOLERANCE_CLASSES = ("exact", "close", "accumulated")
+
+
+class ShapeContext:
+    """Collects what type rules learn: bounds of symbols, and constraints with their origin."""
+
+    def __init__(
+        self,
+        symbols: dict[str, tuple[int, int | None]] | None = None,
+        constraints: list[Constraint] | None = None,
+        origin: str = "",
+    ) -> None:
+        self.symbols = symbols if symbols is not None else {}
+        self.constraints = constraints if constraints is not None else []
+        self.origin = origin
+
+    @property
+    def facts(self) -> Facts:
+        """Bounds known so far."""
+        return Facts(self.symbols)
+
+    def new_symbol(self, prefix: str, low: int = 0, high: int | None = None) -> Expr:
+        """A symbol nobody has yet, with inclusive bounds."""
+        name, k = prefix, 0
+        while name in self.symbols:
+            k += 1
+            name = f"{prefix}_{k}"
+        self.symbols[name] = (low, high)
+        return symbol(name)
+
+    def require(self, left: Dim, relation: str, right: Dim, why: str) -> None:
+        """Record a constraint; raise at once if it can never hold."""
+        constraint = Constraint(left, relation, right, f"{why}, {self.origin}".strip(", "))
+        known = constraint.known()
+        if known is False:
+            raise InvalidModelError(
+                f"{why}: needs {left} {relation} {right}",
+                where=self.origin,
+                hint="check the shapes that reach this operator",
+            )
+        if known is None and constraint not in self.constraints and not self._proved(constraint):
+            self.constraints.append(constraint)
+
+    def _proved(self, constraint: Constraint) -> bool:
+        difference = add(constraint.left, mul(constraint.right, -1))
+        if constraint.relation == ">=":
+            return self.facts.nonnegative(difference)
+        if constraint.relation == "<=":
+            return self.facts.nonnegative(mul(difference, -1))
+        return False
+
+    def same(self, a: Dim, b: Dim, why: str) -> Dim:
+        """Require a == b; returns the one that is better known."""
+        if a != b:
+            self.require(a, "==", b, why)
+        return a if isinstance(a, int) else b
+
+    def broadcast(self, shapes: Sequence[Shape], why: str) -> Shape:
+        """NumPy broadcasting of several shapes (aligned at the end); two unknown dims must agree."""
+        rank = max((len(s) for s in shapes), default=0)
+        result: list[Dim] = []
+        for axis in range(rank):
+            current: Dim = 1
+            for shape in shapes:
+                at = axis - rank + len(shape)
+                if at < 0 or shape[at] == 1:
+                    continue
+                if current == 1:
+                    current = shape[at]
+                else:
+                    current = self.same(current, shape[at], f"{why}: dimension {axis}")
+            result.append(current)
+        return tuple(result)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Work of one execution: floating-point (or integer) operations; bytes are derived."""
+
+    flops: Dim
+
+
+Infer = Callable[[ShapeContext, Sequence[TensorType], Attrs], list[TensorType]]
+Reference = Callable[[Sequence[Array], Attrs, Sequence[TensorType]], list[Array]]
+Scalar = Callable[[Sequence[str], Sequence[DType], DType], str]
+CostRule = Callable[[Sequence[TensorType], Sequence[TensorType], Attrs], Cost]
+
+
+def elements_cost(
+    operands: Sequence[TensorType], results: Sequence[TensorType], attrs: Attrs
+) -> Cost:
+    """One operation an output element."""
+    return Cost(results[0].elements)
+
+
+@dataclass(frozen=True)
+class OpDef:
+    """The definition of an operator. ``reference`` also gets the result types, for their dtypes
+    and concrete shapes (symbols already replaced by integers)."""
+
+    name: str
+    fusion: str
+    infer: Infer
+    reference: Reference
+    operands: tuple[int, int | None]
+    attrs: Mapping[str, str] = field(default_factory=dict)
+    tolerance: str = "exact"
+    cost: CostRule = elements_cost
+    scalar: Scalar | None = None
+    doc: str = ""
+
+    def __post_init__(self) -> None:
+        assert self.fusion in FUSION_CLASSES, self.fusion
+        assert self.tolerance in TOLERANCE_CLASSES, self.tolerance
+
+
+def same_dtype(types: Sequence[TensorType], name: str) -> DType:
+    """The dtype all operands share. Raises InvalidModelError when they differ."""
+    first = types[0].dtype
+    for t in types[1:]:
+        if t.dtype != first:
+            raise InvalidModelError(
+                f"{name} needs operands of one dtype, got {', '.join(str(x.dtype) for x in types)}",
+                hint="insert a cast in the model",
+            )
+    return first
+
+
+def same_shape(ctx: ShapeContext, types: Sequence[TensorType], name: str) -> Shape:
+    """The shape all operands share; symbolic dims are required equal."""
+    first = types[0].shape
+    for t in types[1:]:
+        if len(t.shape) != len(first):
+            raise InvalidModelError(f"{name} needs operands of one rank, got {types[0]} and {t}")
+        first = tuple(
+            ctx.same(a, b, f"{name}: dimension {i}")
+            for i, (a, b) in enumerate(zip(first, t.shape, strict=True))
+        )
+    return first
+
+
+def normalize_axis(axis: int, rank: int, name: str) -> int:
+    """A possibly negative axis to 0..rank-1. Raises InvalidModelError outside."""
+    if not -max(rank, 1) <= axis < max(rank, 1):
+        raise InvalidModelError(f"{name}: axis {axis} is outside rank {rank}")
+    return axis % rank if rank else 0

@@ -1,0 +1,155 @@
+"""The only hand that changes a graph after capture.
+
+Every change is begun with a label, counted, recorded if asked, and refused once the fuel is used
+up, so that a wrong result can be bisected to one rewrite.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cuvil.ir.builder import Builder
+from cuvil.ir.core import UNKNOWN, Block, Function, Location, Op, Value
+from cuvil.ir.types import TensorType
+from cuvil.ops.base import ShapeContext
+from cuvil.ops.typing import Inference
+
+
+@dataclass
+class Trace:
+    """Firings and refusals, kept when ``detailed``; counts are always kept."""
+
+    detailed: bool = False
+    fired: Counter[str] = field(default_factory=Counter)
+    refused: dict[str, Counter[str]] = field(default_factory=dict)
+    log: list[tuple[str, str]] = field(default_factory=list)
+
+    def fire(self, label: str, op: Op) -> None:
+        self.fired[label] += 1
+        if self.detailed:
+            self.log.append((label, f"{op.name} at {op.loc}"))
+
+    def refuse(self, label: str, op: Op, reason: str) -> None:
+        if self.detailed:
+            self.refused.setdefault(label, Counter())[f"{op.name} at {op.loc}: {reason}"] += 1
+
+
+@dataclass
+class Fuel:
+    """How many more changes may be made; None for any number."""
+
+    left: int | None = None
+
+    def take(self) -> bool:
+        """Use one unit; False when there is none left."""
+        if self.left is None:
+            return True
+        if self.left <= 0:
+            return False
+        self.left -= 1
+        return True
+
+
+class Rewriter:
+    """Changes one function. ``begin`` must grant each change before it is made."""
+
+    def __init__(
+        self, function: Function, fuel: Fuel | None = None, trace: Trace | None = None
+    ) -> None:
+        self.function = function
+        self.fuel = fuel or Fuel()
+        self.trace = trace or Trace()
+        self.context = ShapeContext(function.symbols, function.constraints)
+        self._builder = Builder(function.body, Inference(self.context))
+        self.created: list[Op] = []
+
+    def begin(self, label: str, op: Op) -> bool:
+        """Ask leave for one change at ``op``; new ops go before it. False: out of fuel."""
+        if not self.fuel.take():
+            return False
+        self.trace.fire(label, op)
+        self.at(op)
+        return True
+
+    def at(self, op: Op) -> None:
+        """New ops go before ``op`` and take its location."""
+        assert op.block is not None
+        self._builder.block = op.block
+        self._builder.before = op
+        self._builder.loc = op.loc
+
+    def at_end(self, block: Block, loc: Location = UNKNOWN) -> None:
+        """New ops go to the end of ``block``."""
+        self._builder.block = block
+        self._builder.before = None
+        self._builder.loc = loc
+
+    def op(
+        self,
+        name: str,
+        operands: Sequence[Value] = (),
+        attrs: Mapping[str, Any] | None = None,
+        *,
+        regions: Sequence[Block] = (),
+        result_types: Sequence[TensorType] | None = None,
+        loc: Location | None = None,
+    ) -> Op:
+        """A new op at the insertion point."""
+        made = self._builder.op(
+            name, operands, attrs, regions=regions, result_types=result_types, loc=loc
+        )
+        self.created.append(made)
+        return made
+
+    def value(self, name: str, operands: Sequence[Value] = (), **attrs: Any) -> Value:
+        """The only result of a new op at the insertion point."""
+        return self.op(name, operands, attrs).result
+
+    def replace_value(self, old: Value, new: Value) -> None:
+        """Let every user of ``old`` use ``new``."""
+        if old is new:
+            return
+        for (_, index), user in list(old.uses.items()):
+            user._set_operand(index, new)
+        if not new.name:
+            new.name = old.name
+
+    def replace(self, op: Op, values: Sequence[Value]) -> None:
+        """Replace the results of ``op`` and erase it."""
+        for old, new in zip(op.results, values, strict=True):
+            self.replace_value(old, new)
+        self.erase(op)
+
+    def erase(self, op: Op) -> None:
+        """Remove an op none of whose results is used."""
+        assert not any(r.uses for r in op.results), f"{op.name} is still used"
+        op._drop()
+
+    def set_operand(self, op: Op, index: int, value: Value) -> None:
+        """Let ``op`` use another value."""
+        op._set_operand(index, value)
+
+    def set_attrs(self, op: Op, **attrs: Any) -> None:
+        """Change attributes; None removes one."""
+        for key, value in attrs.items():
+            if value is None:
+                op.attrs.pop(key, None)
+            else:
+                op.attrs[key] = value
+
+    def set_type(self, value: Value, type: TensorType) -> None:
+        """Give a value a better known type."""
+        value.type = type
+
+    def add_arg(self, block: Block, type: TensorType, name: str = "") -> Value:
+        """A new argument of a region's block."""
+        return block._add_arg(type, name)
+
+    def move_before(self, op: Op, anchor: Op) -> None:
+        """Move an op in its block."""
+        op._unlink()
+        assert anchor.block is not None
+        anchor.block._insert_before(anchor, op)

@@ -1,0 +1,20 @@
+"""The user's named dimension."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Dim:
+    """A named dimension with bounds, ``cuvil.Dim("seq", min=1, max=512)``; both ends included."""
+
+    name: str
+    min: int = 0
+    max: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.name.isidentifier():
+            raise ValueError(f"a dimension needs a name like 'batch', not {self.name!r}")
+        if self.min < 0 or (self.max is not None and self.max < self.min):
+            raise ValueError(f"Dim({self.name!r}): need 0 <= min <= max, got {self.min}..{self.max}")

@@ -1,0 +1,78 @@
+"""Text to expressions and constraints: the inverse of ``str``."""
+
+from __future__ import annotations
+
+import ast
+
+from cuvil.errors import InvalidModelError
+from cuvil.sym.constraint import Constraint
+from cuvil.sym.expr import Dim, add, floordiv, maximum, minimum, mod, mul, symbol
+
+_OPERATORS = {
+    ast.Add: add,
+    ast.Sub: lambda a, b: add(a, mul(b, -1)),
+    ast.Mult: mul,
+    ast.FloorDiv: floordiv,
+    ast.Mod: mod,
+}
+_FUNCTIONS = {"max": maximum, "min": minimum, "floordiv": floordiv, "mod": mod}
+_COMPARISONS = {
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.LtE: "<=",
+    ast.Lt: "<",
+    ast.GtE: ">=",
+    ast.Gt: ">",
+}
+
+
+def _bad(text: str, why: str) -> InvalidModelError:
+    return InvalidModelError(
+        f"cannot read the dimension expression {text!r}: {why}",
+        hint="write integers, names, + - * // %, max(a, b) and min(a, b)",
+    )
+
+
+def parse_dim(text: str | int) -> Dim:
+    """``"2 * seq + 1"`` to an expression. Raises InvalidModelError on anything else."""
+    if isinstance(text, int):
+        return text
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise _bad(text, "it is not an expression") from None
+    return _dim(tree, text)
+
+
+def _dim(node: ast.expr, text: str) -> Dim:
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return node.value
+    if isinstance(node, ast.Name):
+        return symbol(node.id)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return mul(_dim(node.operand, text), -1)
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        left, right = _dim(node.left, text), _dim(node.right, text)
+        try:
+            return _OPERATORS[type(node.op)](left, right)
+        except ZeroDivisionError:
+            raise _bad(text, "it divides by zero") from None
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        function = _FUNCTIONS.get(node.func.id)
+        if function is not None and len(node.args) == 2 and not node.keywords:
+            return function(_dim(node.args[0], text), _dim(node.args[1], text))
+    raise _bad(text, f"{ast.unparse(node)!r} is not allowed in it")
+
+
+def parse_constraint(text: str, origin: str = "user") -> Constraint:
+    """``"seq % 8 == 0"`` to a constraint. Raises InvalidModelError on anything else."""
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise _bad(text, "it is not a comparison") from None
+    if not isinstance(tree, ast.Compare) or len(tree.ops) != 1:
+        raise _bad(text, "a constraint is one comparison, such as 'seq % 8 == 0'")
+    relation = _COMPARISONS.get(type(tree.ops[0]))
+    if relation is None:
+        raise _bad(text, "use one of == != <= < >= >")
+    return Constraint(_dim(tree.left, text), relation, _dim(tree.comparators[0], text), origin)
