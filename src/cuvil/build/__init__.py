@@ -1,1 +1,1 @@
-"""From C++ text to a library: compiler driver, object store, compile cache."""
+"""Compiler driver, object store, artifact cache."""

@@ -1,1 +1,1 @@
-"""The .cuvilpkg file: write, check, map."""
+"""The .cuvilpkg file: written, checked, mapped."""

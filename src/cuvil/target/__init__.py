@@ -1,1 +1,1 @@
-"""Descriptions of machines: data, no behaviour."""
+"""Frozen descriptions of machines: features, widths, register tiles. Data, no behaviour."""

@@ -1,0 +1,138 @@
+"""The C++ compiler and linker, both of them programs inside the PyPI package ``ziglang``."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from cuvil.errors import TargetError
+from cuvil.target.base import Target
+
+CXX_FLAGS = (
+    "-std=c++17", "-fno-exceptions", "-fno-rtti", "-fPIC", "-fvisibility=hidden",
+    "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-nostdlib",
+    "-fno-stack-protector", "-fno-sanitize=all", "-ffunction-sections", "-fdata-sections",
+    "-fno-asynchronous-unwind-tables", "-g0",
+)  # fmt: skip
+LINK_FLAGS = (
+    "-shared", "--gc-sections", "-s", "-z", "defs", "-z", "now", "-z", "noseparate-code",
+    "--hash-style=gnu", "--build-id=none",
+)  # fmt: skip
+_EXPORTS = "{ global: cuvil_*; local: *; };\n"
+_ERROR_LINES = 12
+
+
+def compiler_path() -> Path:
+    """The zig program. Raises TargetError if ``ziglang`` is not installed."""
+    spec = importlib.util.find_spec("ziglang")
+    places = list(spec.submodule_search_locations or ()) if spec is not None else []
+    for folder in places:
+        for name in ("zig", "zig.exe"):
+            if (Path(folder) / name).is_file():
+                return Path(folder) / name
+    raise TargetError(
+        "compiling needs the package ziglang, which is not installed",
+        hint="pip install ziglang",
+        stage="build",
+    )
+
+
+def compiler_version() -> str:
+    """The version of ``ziglang``. Raises TargetError if it is not installed."""
+    try:
+        return importlib.metadata.version("ziglang")
+    except importlib.metadata.PackageNotFoundError:
+        return f"unknown ({compiler_path()})"
+
+
+def compile_flags(target: Target, opt_level: int = 3, *, baseline: bool = False) -> list[str]:
+    """Flags that decide an object's code; ``baseline`` is for code that any CPU must run."""
+    mcpu = target.baseline_mcpu if baseline else target.mcpu
+    return [
+        "-target", target.triple, f"-mcpu={mcpu}", f"-O{opt_level}", *CXX_FLAGS,
+        *target.defines, *target.cxx_flags,
+    ]  # fmt: skip
+
+
+def compile_object(
+    source: str, name: str, flags: Sequence[str], include_dir: Path, scratch: Path
+) -> bytes:
+    """One translation unit to an object file's bytes.
+
+    ``scratch`` is a folder for temporary files; ``name`` appears in messages only. Raises
+    TargetError with the compiler's first lines.
+    """
+    with _work_folder(scratch) as work:
+        unit = Path(work) / f"{_plain(name)}.cpp"
+        unit.write_text(source, encoding="utf-8")
+        made = Path(work) / "out.o"
+        command = [
+            str(compiler_path()), "c++", *flags, "-I", str(include_dir), "-c", str(unit),
+            "-o", str(made),
+        ]  # fmt: skip
+        _call(command, work, f"the C++ compiler refused {name}")
+        return made.read_bytes()
+
+
+def link(objects: Mapping[str, bytes], target: Target, scratch: Path) -> bytes:
+    """Objects (by name) to a shared library's bytes; it exports cuvil_* and depends on nothing.
+
+    Raises TargetError, also for a symbol that nothing defines.
+    """
+    if "linux" not in target.triple:
+        raise TargetError(f"linking for {target.triple} is not supported", stage="build")
+    with _work_folder(scratch) as work:
+        paths = []
+        for index, (name, data) in enumerate(objects.items()):
+            path = Path(work) / f"{index}_{_plain(name)}.o"
+            path.write_bytes(data)
+            paths.append(str(path))
+        exports = Path(work) / "exports.map"
+        exports.write_text(_EXPORTS)
+        made = Path(work) / "out.so"
+        command = [
+            str(compiler_path()), "ld.lld", *LINK_FLAGS, f"--version-script={exports}", *paths,
+            "-o", str(made),
+        ]  # fmt: skip
+        _call(command, work, "the linker refused the model's objects")
+        return made.read_bytes()
+
+
+def _work_folder(scratch: Path) -> tempfile.TemporaryDirectory[str]:
+    try:
+        scratch.mkdir(parents=True, exist_ok=True)
+        return tempfile.TemporaryDirectory(dir=scratch, prefix="cc-")
+    except OSError as error:
+        raise TargetError(
+            f"the compiler has no place to work in: {error}",
+            hint="set CUVIL_CACHE_DIR to a folder that can be written",
+            stage="build",
+        ) from None
+
+
+def _plain(name: str) -> str:
+    return "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in name)[:80]
+
+
+def _call(command: list[str], work: str, what: str) -> None:
+    # zig keeps caches of its own; ours is enough, so those live and die with this call.
+    caches = {"ZIG_GLOBAL_CACHE_DIR": f"{work}/zig", "ZIG_LOCAL_CACHE_DIR": f"{work}/zig"}
+    try:
+        done = subprocess.run(
+            command, cwd=work, env={**os.environ, **caches}, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+        )  # fmt: skip
+    except OSError as error:
+        raise TargetError(f"{what}: it could not be started: {error}", stage="build") from None
+    if done.returncode == 0:
+        return
+    lines = done.stdout.decode("utf-8", "replace").replace(work + "/", "").splitlines()
+    errors = [i for i, line in enumerate(lines) if "error:" in line]
+    first = errors[0] if errors else 0
+    text = "\n".join(f"  {line}" for line in lines[first : first + _ERROR_LINES])
+    raise TargetError(f"{what} (exit code {done.returncode}):\n{text}", stage="build")

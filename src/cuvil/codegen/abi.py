@@ -1,0 +1,157 @@
+"""The table unit of a model: its tensors, symbols, constraints and description as C++ data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from cuvil.codegen.cxx_expr import cxx
+from cuvil.ir.signature import Signature, TensorSpec
+from cuvil.ir.types import DType
+from cuvil.sym.constraint import Constraint
+from cuvil.sym.expr import symbols_of
+from cuvil.target.features import X86_FEATURES
+
+
+class Face(Protocol):
+    """What the tables are made from; a package's Manifest is one."""
+
+    @property
+    def signature(self) -> Signature: ...
+    @property
+    def weights_bytes(self) -> int: ...
+    @property
+    def target(self) -> str: ...
+    @property
+    def cpu_features(self) -> tuple[str, ...]: ...
+    def describe(self) -> str: ...
+
+
+def dlpack_code(dtype: DType) -> int:
+    """DLPack's type code: 0 int, 1 unsigned, 2 float, 4 bfloat, 6 bool (dlpack.h, 1.0)."""
+    if dtype.name == "bf16":
+        return 4
+    return {"i": 0, "u": 1, "f": 2, "b": 6}[dtype.kind]
+
+
+def emit_abi(face: Face) -> str:
+    """C++ text that defines ``cuvil::model_tables``. Raises InvalidModelError on a bad face."""
+    signature = face.signature
+    signature.check()
+    names = {s.name: f"s{i}" for i, s in enumerate(signature.symbols)}
+    parts = ['#include "abi.hpp"\n\nnamespace cuvil {\nnamespace {\n']
+    for prefix, specs in (("in", signature.inputs), ("out", signature.outputs)):
+        for index, spec in enumerate(specs):
+            parts.append(_shape_function(f"{prefix}{index}", spec, names))
+    parts.append(_constraint_function(signature, names))
+    parts.append(_tensor_table("inputs", "in", signature.inputs))
+    parts.append(_tensor_table("outputs", "out", signature.outputs))
+    parts.append(_symbol_table(signature))
+    parts.append(_table("ConstraintTable", "constraints", [
+        f"{{{c_string(c.text)}, {c_string(c.origin)}}}" for c in signature.constraints
+    ]))  # fmt: skip
+    bits = _cpu_bits(face)
+    parts.append(_table("CpuBit", "cpu_bits", bits))
+    parts.append(f"constexpr char description[] =\n    {_long_string(face.describe())};\n")
+    counts = (signature.inputs, signature.outputs, signature.symbols, signature.constraints, bits)
+    parts.append(
+        "\n}  // namespace\n\nconst ModelTables model_tables = {\n    "
+        + ", ".join(str(len(c)) for c in counts)
+        + ",\n    inputs, outputs, symbols, constraints, cpu_bits, broken_constraint,\n"
+        + f"    {face.weights_bytes}u, description,\n}};\n\n}}  // namespace cuvil\n"
+    )
+    return "\n".join(parts)
+
+
+def c_string(text: str) -> str:
+    """A C string literal; every byte beyond plain ASCII is an octal escape."""
+    out = []
+    for byte in text.encode("utf-8", "replace"):
+        char = chr(byte)
+        plain = 32 <= byte < 127 and char not in '"\\?'
+        out.append(char if plain else f"\\{byte:03o}")
+    return '"' + "".join(out) + '"'
+
+
+def _long_string(text: str, width: int = 80) -> str:
+    pieces = [text[i : i + width] for i in range(0, len(text), width)] or [""]
+    return "\n    ".join(c_string(p) for p in pieces)
+
+
+def _table(kind: str, name: str, rows: Sequence[str]) -> str:
+    # An empty array is no C++: one default row stands in, and the count says 0.
+    body = "".join(f"    {row},\n" for row in rows) or "    {},\n"
+    return f"constexpr {kind} {name}[] = {{\n{body}}};\n"
+
+
+def _locals(used: set[str], names: Mapping[str, str]) -> str:
+    return "".join(
+        f"  const Checked {cname}(symbols[{index}]);  // {name}\n"
+        for index, (name, cname) in enumerate(names.items())
+        if name in used and name.isascii()
+    ) + "".join(
+        f"  const Checked {cname}(symbols[{index}]);\n"
+        for index, (name, cname) in enumerate(names.items())
+        if name in used and not name.isascii()
+    )
+
+
+def _shape_function(label: str, spec: TensorSpec, names: Mapping[str, str]) -> str:
+    used = {s for dim in spec.dims for s in symbols_of(dim)}
+    lines = [
+        f"  put_dim(&dims[{axis}], Checked({cxx(dim, names)}));\n"
+        for axis, dim in enumerate(spec.dims)
+    ]
+    symbols = "symbols" if used else ""
+    dims = "dims" if lines else ""
+    head = f"void {label}_shape(const int64_t* {symbols}, int64_t* {dims}) {{\n"
+    return head.replace("* ,", "*,").replace("* )", "*)") + _locals(used, names) + "".join(
+        lines
+    ) + "}\n"
+
+
+def _constraint_function(signature: Signature, names: Mapping[str, str]) -> str:
+    parsed: list[Constraint] = [c.parsed for c in signature.constraints]
+    used = {s for c in parsed for s in c.symbols()}
+    lines = [
+        f"  if (!(Checked({cxx(c.left, names)}) {c.relation} Checked({cxx(c.right, names)}))) "
+        f"return {index};\n"
+        for index, c in enumerate(parsed)
+    ]
+    argument = "const int64_t* symbols" if used else "const int64_t*"
+    return (
+        f"int32_t broken_constraint({argument}) {{\n"
+        + _locals(used, names) + "".join(lines) + "  return -1;\n}\n"
+    )  # fmt: skip
+
+
+def _tensor_table(name: str, prefix: str, specs: Sequence[TensorSpec]) -> str:
+    dims, rows = [], []
+    for index, spec in enumerate(specs):
+        label = f"{prefix}{index}"
+        if spec.shape:
+            texts = ", ".join(c_string(str(d)) for d in spec.shape)
+            dims.append(f"constexpr const char* {label}_dims[] = {{{texts}}};\n")
+        rows.append(
+            f"{{{c_string(spec.name)}, {c_string(spec.dtype)}, {dlpack_code(spec.element)}, "
+            f"{spec.element.size * 8}, {spec.rank}, "
+            f"{f'{label}_dims' if spec.shape else 'nullptr'}, {label}_shape}}"
+        )
+    return "".join(dims) + _table("TensorTable", name, rows)
+
+
+def _symbol_table(signature: Signature) -> str:
+    rows = [
+        f"{{{c_string(s.name)}, {s.min}, {s.highest}, {b.input}, {b.axis}, {b.slope}, {b.offset}}}"
+        for s, b in zip(signature.symbols, signature.bindings)
+    ]
+    return _table("SymbolTable", "symbols", rows)
+
+
+def _cpu_bits(face: Face) -> list[str]:
+    if not face.target.startswith("x86_64"):
+        return []
+    found = (X86_FEATURES[name] for name in face.cpu_features)
+    return [
+        f"{{{c_string(f.name)}, {f.leaf:#x}u, {f.subleaf}, {f.register}, {f.bit}}}" for f in found
+    ]

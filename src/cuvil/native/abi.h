@@ -1,0 +1,121 @@
+/* The C interface of a compiled model. Plain C, no dependency; tensors are DLPack's DLTensor.
+ *
+ * Functions return a code (CUVIL_OK is 0) and, where `status` is not null, explain there which
+ * tensor (`index`, inputs counted before outputs) and axis are at fault (-1: none). Nothing
+ * throws, nothing is allocated after cuvil_create, and a model may be used by several threads at
+ * once if each brings its own workspace.
+ */
+#ifndef CUVIL_ABI_H_
+#define CUVIL_ABI_H_
+
+#include <stdint.h>
+
+#ifndef DLPACK_DLPACK_H_ /* dlpack.h, if included before, brings the same types */
+typedef struct {
+  int32_t device_type; /* 1: CPU memory, the only one accepted here */
+  int32_t device_id;
+} DLDevice;
+typedef struct {
+  uint8_t code; /* 0 int, 1 uint, 2 float, 4 bfloat, 6 bool */
+  uint8_t bits;
+  uint16_t lanes;
+} DLDataType;
+typedef struct {
+  void* data;
+  DLDevice device;
+  int32_t ndim;
+  DLDataType dtype;
+  int64_t* shape;
+  int64_t* strides; /* in elements; null: row major */
+  uint64_t byte_offset;
+} DLTensor;
+#endif
+
+#define CUVIL_ABI_VERSION 1
+#define CUVIL_MAX_RANK 16
+#define CUVIL_ALIGNMENT 64 /* of weights and workspace, in bytes */
+
+#ifdef __cplusplus
+extern "C" {
+#define CUVIL_API __attribute__((visibility("default")))
+#else
+#define CUVIL_API
+#endif
+
+enum {
+  CUVIL_OK = 0,
+  CUVIL_E_ARGUMENT = 1,   /* a null pointer, or a wrong number of tensors */
+  CUVIL_E_DEVICE = 2,     /* a tensor that is not in CPU memory */
+  CUVIL_E_DTYPE = 3,
+  CUVIL_E_RANK = 4,
+  CUVIL_E_SHAPE = 5,      /* a dim that is not what the model expects */
+  CUVIL_E_CONSTRAINT = 6, /* dims that break a constraint between them */
+  CUVIL_E_LAYOUT = 7,     /* strides that are not row major */
+  CUVIL_E_DATA = 8,       /* a null or misaligned data pointer */
+  CUVIL_E_OVERLAP = 9,    /* an output that shares memory with another tensor */
+  CUVIL_E_WORKSPACE = 10, /* missing, misaligned or too small */
+  CUVIL_E_WEIGHTS = 11,   /* missing, misaligned or of a wrong size */
+  CUVIL_E_CPU = 12,       /* this CPU lacks a feature that the code uses */
+  CUVIL_E_MEMORY = 13
+};
+
+typedef struct cuvil_model cuvil_model;
+typedef struct cuvil_pool cuvil_pool;
+
+typedef struct {
+  int32_t code;
+  int32_t index;
+  int32_t axis;
+  int32_t reserved;
+  char message[240]; /* UTF-8, always terminated */
+} cuvil_status;
+
+CUVIL_API int32_t cuvil_abi_version(void);
+
+/* Identifies the thread pool's code: a pool may be handed only to libraries with the same id. */
+CUVIL_API uint64_t cuvil_core_id(void);
+
+/* Inputs, outputs, symbols, constraints and origin of the model, as JSON text. */
+CUVIL_API const char* cuvil_describe(void);
+
+CUVIL_API uint64_t cuvil_weights_size(void);
+
+/* `weights` must stay mapped, aligned to CUVIL_ALIGNMENT and unchanged while the model lives; null
+ * if the size is 0. A null pool means that runs use the calling thread only. */
+CUVIL_API int32_t cuvil_create(const void* weights, uint64_t weights_bytes, cuvil_pool* pool,
+                               cuvil_model** model, cuvil_status* status);
+CUVIL_API void cuvil_destroy(cuvil_model* model);
+
+/* Bytes of workspace that cuvil_run needs for inputs of these shapes (data is not looked at). */
+CUVIL_API int32_t cuvil_workspace_size(const cuvil_model* model, const DLTensor* const* inputs,
+                                       int32_t input_count, uint64_t* bytes,
+                                       cuvil_status* status);
+
+/* Writes the dims of output `index` for inputs of these shapes; at most CUVIL_MAX_RANK. */
+CUVIL_API int32_t cuvil_output_shape(const cuvil_model* model, const DLTensor* const* inputs,
+                                     int32_t input_count, int32_t index, int64_t* shape,
+                                     cuvil_status* status);
+
+/* Checks everything, then runs. Outputs are the caller's, of the shapes above; they may not share
+ * memory with each other or with an input. */
+CUVIL_API int32_t cuvil_run(const cuvil_model* model, const DLTensor* const* inputs,
+                            int32_t input_count, const DLTensor* const* outputs,
+                            int32_t output_count, void* workspace, uint64_t workspace_bytes,
+                            cuvil_status* status);
+
+/* The same with nothing checked: the caller vouches for symbol values (in the order of the
+ * description), shapes, row-major layout, alignment and a workspace of cuvil_workspace_raw bytes. */
+CUVIL_API int64_t cuvil_workspace_raw(const cuvil_model* model, const int64_t* symbols);
+CUVIL_API void cuvil_run_raw(const cuvil_model* model, const void* const* inputs,
+                             void* const* outputs, const int64_t* symbols, void* workspace);
+
+/* Null when threads <= 1 or where threads are not available. Destroy it after the models. */
+CUVIL_API cuvil_pool* cuvil_pool_create(int32_t threads);
+CUVIL_API void cuvil_pool_destroy(cuvil_pool* pool);
+
+CUVIL_API uint64_t cuvil_hash64(const void* data, uint64_t bytes, uint64_t seed);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,402 @@
+// The C entry points, over the tables of the model that is linked in.
+#include "abi.h"
+#include "abi.hpp"
+#include "abi_text.hpp"
+#include "threads.hpp"
+
+#ifndef CUVIL_CORE_ID
+#define CUVIL_CORE_ID 0
+#endif
+
+extern "C" {
+// The process that loads the library brings these; weak, so that none is a dependency.
+__attribute__((weak, visibility("default"))) void* malloc(size_t bytes);
+__attribute__((weak, visibility("default"))) void free(void* block);
+}
+
+struct cuvil_model {
+  const char* weights;
+  cuvil::Pool* pool;
+  int32_t threads;
+};
+
+namespace cuvil {
+
+uint64_t hash64(const void* data, uint64_t bytes, uint64_t seed);
+
+namespace {
+
+constexpr int32_t kCpu = 1;  // DLPack's kDLCPU
+constexpr int64_t kMaxBytes = (int64_t(1) << 47) - 1;
+const ModelTables& tables = model_tables;
+
+// Which tensor is being looked at, for messages.
+struct Place {
+  const TensorTable& spec;
+  int32_t index;  // inputs first
+  bool output;
+};
+
+Message& begin(Message& message, const Place& place) {
+  return message << (place.output ? "output '" : "input '") << place.spec.name << "'";
+}
+
+// The check of one tensor's header: everything but its dims and data.
+__attribute__((noinline)) int32_t check_header(const DLTensor* tensor, const Place& at, cuvil_status* status) {
+  Message message(status, at.index);
+  if (!tensor) {
+    return begin(message, at) << ": the tensor pointer is null", message.fail(CUVIL_E_ARGUMENT);
+  }
+  if (tensor->device.device_type != kCpu) {
+    begin(message, at) << " is on device type " << tensor->device.device_type
+                       << "; only CPU memory (1) is accepted";
+    return message.fail(CUVIL_E_DEVICE);
+  }
+  const DLDataType given = tensor->dtype;
+  if (given.code != at.spec.code || given.bits != at.spec.bits || given.lanes != 1) {
+    begin(message, at) << " has DLPack type code " << given.code << ", " << given.bits
+                       << " bits, " << given.lanes << " lanes; expected " << at.spec.dtype
+                       << " (code " << at.spec.code << ", " << at.spec.bits << " bits, 1 lane)";
+    return message.fail(CUVIL_E_DTYPE);
+  }
+  if (tensor->ndim != at.spec.rank) {
+    begin(message, at) << " has rank " << tensor->ndim << "; expected " << at.spec.rank;
+    return message.fail(CUVIL_E_RANK);
+  }
+  if (at.spec.rank > 0 && !tensor->shape) {
+    begin(message, at) << ": the shape pointer is null";
+    return message.fail(CUVIL_E_ARGUMENT);
+  }
+  return CUVIL_OK;
+}
+
+__attribute__((noinline)) int32_t check_dims(const DLTensor& tensor, const Place& at, const int64_t* symbols,
+                   cuvil_status* status) {
+  int64_t expected[CUVIL_MAX_RANK];
+  at.spec.shape(symbols, expected);
+  for (int32_t axis = 0; axis < at.spec.rank; ++axis) {
+    if (tensor.shape[axis] == expected[axis] && expected[axis] >= 0) continue;
+    Message message(status, at.index, axis);
+    begin(message, at) << ", axis " << axis << " is " << tensor.shape[axis] << "; expected "
+                       << at.spec.dims[axis];
+    if (expected[axis] < 0) {
+      message << ", which has no value here";
+    } else if (!is_number(at.spec.dims[axis])) {
+      message << " = " << expected[axis];
+    }
+    return message.fail(CUVIL_E_SHAPE);
+  }
+  return CUVIL_OK;
+}
+
+// Bytes of a tensor whose dims are known to be right; -1 if no memory can hold it.
+int64_t tensor_bytes(const int64_t* shape, const TensorTable& spec) {
+  int64_t bytes = spec.bits / 8;
+  bool empty = false;
+  for (int32_t axis = 0; axis < spec.rank; ++axis) {
+    if (shape[axis] == 0) empty = true;
+    else if (__builtin_mul_overflow(bytes, shape[axis], &bytes)) return -1;
+    if (bytes > kMaxBytes) return -1;
+  }
+  return empty ? 0 : bytes;
+}
+
+// Strides, then the data pointer, which goes to *data.
+int32_t check_data(const DLTensor& tensor, const Place& at, void** data, cuvil_status* status) {
+  const int64_t bytes = tensor_bytes(tensor.shape, at.spec);
+  if (bytes < 0) {
+    Message message(status, at.index);
+    begin(message, at) << " is larger than any memory";
+    return message.fail(CUVIL_E_SHAPE);
+  }
+  int64_t stride = 1;
+  for (int32_t axis = at.spec.rank - 1; bytes > 0 && tensor.strides && axis >= 0; --axis) {
+    if (tensor.shape[axis] != 1 && tensor.strides[axis] != stride) {
+      Message message(status, at.index, axis);
+      begin(message, at) << ", axis " << axis << " has stride " << tensor.strides[axis]
+                         << "; expected " << stride << " (row major)";
+      return message.fail(CUVIL_E_LAYOUT);
+    }
+    stride *= tensor.shape[axis];
+  }
+  *data = static_cast<char*>(tensor.data) + tensor.byte_offset;
+  if (bytes == 0) return CUVIL_OK;
+  Message message(status, at.index);
+  if (!tensor.data) {
+    begin(message, at) << ": the data pointer is null";
+    return message.fail(CUVIL_E_DATA);
+  }
+  const uint64_t size = at.spec.bits / 8;
+  if (reinterpret_cast<uintptr_t>(*data) % size != 0) {
+    begin(message, at) << ": data is not aligned to " << size << " bytes";
+    return message.fail(CUVIL_E_DATA);
+  }
+  return CUVIL_OK;
+}
+
+// Reads one symbol off the input it is bound to.
+int32_t bind_symbol(const SymbolTable& symbol, const DLTensor* const* inputs, int64_t* value,
+                    cuvil_status* status) {
+  const Place at = {tables.inputs[symbol.input], symbol.input, false};
+  const int64_t given = inputs[symbol.input]->shape[symbol.axis];
+  const Checked shifted = Checked(given) - symbol.offset;
+  *value = floordiv(shifted.value, symbol.slope);
+  const bool whole = shifted.ok && mod(shifted.value, symbol.slope) == 0;
+  if (whole && given >= 0 && *value >= symbol.min && *value <= symbol.max) return CUVIL_OK;
+  Message message(status, symbol.input, symbol.axis);
+  begin(message, at) << ", axis " << symbol.axis << " (" << at.spec.dims[symbol.axis] << ") is "
+                     << given << "; allowed is " << symbol.min << " <= " << symbol.name
+                     << " <= " << symbol.max;
+  return message.fail(CUVIL_E_SHAPE);
+}
+
+int32_t check_constraints(const int64_t* symbols, cuvil_status* status) {
+  const int32_t broken = tables.broken_constraint(symbols);
+  if (broken < 0) return CUVIL_OK;
+  Message message(status);
+  message << "the constraint " << tables.constraints[broken].text << " (from "
+          << tables.constraints[broken].origin << ") does not hold:";
+  for (int32_t i = 0; i < tables.symbol_count; ++i) {
+    message << (i ? ", " : " ") << tables.symbols[i].name << " = " << symbols[i];
+  }
+  return message.fail(CUVIL_E_CONSTRAINT);
+}
+
+// Checks inputs but for their data and finds the symbols' values.
+__attribute__((noinline)) int32_t bind(const cuvil_model* model, const DLTensor* const* inputs, int32_t count,
+             int64_t* symbols, cuvil_status* status) {
+  Message message(status);
+  if (!model) return message << "the model is null", message.fail(CUVIL_E_ARGUMENT);
+  if (count != tables.input_count || (count > 0 && !inputs)) {
+    message << "the model has " << tables.input_count << " inputs; "
+            << (inputs ? count : 0) << " were given";
+    return message.fail(CUVIL_E_ARGUMENT);
+  }
+  for (int32_t i = 0; i < count; ++i) {
+    if (int32_t code = check_header(inputs[i], {tables.inputs[i], i, false}, status)) return code;
+  }
+  for (int32_t i = 0; i < tables.symbol_count; ++i) {
+    if (int32_t code = bind_symbol(tables.symbols[i], inputs, &symbols[i], status)) return code;
+  }
+  for (int32_t i = 0; i < count; ++i) {
+    const Place at = {tables.inputs[i], i, false};
+    if (int32_t code = check_dims(*inputs[i], at, symbols, status)) return code;
+  }
+  return check_constraints(symbols, status);
+}
+
+bool share_memory(const void* a, int64_t a_bytes, const void* b, int64_t b_bytes) {
+  const uintptr_t x = reinterpret_cast<uintptr_t>(a), y = reinterpret_cast<uintptr_t>(b);
+  return a_bytes > 0 && b_bytes > 0 && x < y + uint64_t(b_bytes) && y < x + uint64_t(a_bytes);
+}
+
+struct Block {
+  void* data;
+  int64_t bytes;
+};
+
+// Checks the data of inputs and everything of outputs; fills one block a tensor, inputs first.
+int32_t gather(const DLTensor* const* inputs, const DLTensor* const* outputs,
+               const int64_t* symbols, Block* blocks, cuvil_status* status) {
+  const int32_t first_output = tables.input_count;
+  for (int32_t i = 0; i < first_output + tables.output_count; ++i) {
+    const bool output = i >= first_output;
+    const DLTensor* tensor = output ? outputs[i - first_output] : inputs[i];
+    const Place at = {output ? tables.outputs[i - first_output] : tables.inputs[i], i, output};
+    if (output) {
+      if (int32_t code = check_header(tensor, at, status)) return code;
+      if (int32_t code = check_dims(*tensor, at, symbols, status)) return code;
+    }
+    if (int32_t code = check_data(*tensor, at, &blocks[i].data, status)) return code;
+    blocks[i].bytes = tensor_bytes(tensor->shape, at.spec);
+    for (int32_t j = 0; output && j < i; ++j) {
+      if (!share_memory(blocks[i].data, blocks[i].bytes, blocks[j].data, blocks[j].bytes)) continue;
+      Message message(status, i);
+      begin(message, at) << " shares memory with ";
+      begin(message, {j < first_output ? tables.inputs[j] : tables.outputs[j - first_output], j,
+                      j >= first_output});
+      return message.fail(CUVIL_E_OVERLAP);
+    }
+  }
+  return CUVIL_OK;
+}
+
+int32_t check_workspace(const void* workspace, uint64_t given, int64_t needed,
+                        cuvil_status* status) {
+  Message message(status);
+  if (needed < 0) return message << "these shapes need too much memory",
+                         message.fail(CUVIL_E_SHAPE);
+  if (uint64_t(needed) > given || (needed > 0 && !workspace)) {
+    message << "the workspace has " << int64_t(workspace ? given : 0) << " bytes; " << needed
+            << " are needed";
+    return message.fail(CUVIL_E_WORKSPACE);
+  }
+  if (reinterpret_cast<uintptr_t>(workspace) % CUVIL_ALIGNMENT != 0) {
+    message << "the workspace is not aligned to " << CUVIL_ALIGNMENT << " bytes";
+    return message.fail(CUVIL_E_WORKSPACE);
+  }
+  return CUVIL_OK;
+}
+
+#if defined(__x86_64__)
+void cpuid(uint32_t leaf, uint32_t subleaf, uint32_t out[4]) {
+  __asm__("cpuid"
+          : "=a"(out[0]), "=b"(out[1]), "=c"(out[2]), "=d"(out[3])
+          : "a"(leaf), "c"(subleaf));
+}
+
+// Whether the system saves the vector registers that the feature needs (XCR0: 0x6 ymm, 0xe0 zmm).
+bool system_saves(const char* name) {
+  uint32_t regs[4];
+  cpuid(1, 0, regs);
+  if (!(regs[2] >> 27 & 1)) return false;
+  uint32_t low, high;
+  __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  const uint32_t needed = starts_with(name, "avx512") ? 0xe6 : 0x6;
+  return (low & needed) == needed;
+}
+
+int32_t check_cpu(cuvil_status* status) {
+  for (int32_t i = 0; i < tables.cpu_bit_count; ++i) {
+    const CpuBit& need = tables.cpu_bits[i];
+    uint32_t regs[4];
+    cpuid(need.leaf & 0x80000000u, 0, regs);
+    bool has = regs[0] >= need.leaf;
+    if (has) {
+      cpuid(need.leaf, need.subleaf, regs);
+      has = regs[need.reg] >> need.bit & 1;
+    }
+    if (has && starts_with(need.name, "avx")) has = system_saves(need.name);
+    if (has) continue;
+    Message message(status);
+    message << "this CPU lacks " << need.name << ", which the model was compiled for";
+    return message.fail(CUVIL_E_CPU);
+  }
+  return CUVIL_OK;
+}
+#else
+int32_t check_cpu(cuvil_status*) { return CUVIL_OK; }
+#endif
+
+}  // namespace
+}  // namespace cuvil
+
+using namespace cuvil;
+
+int32_t cuvil_abi_version(void) { return CUVIL_ABI_VERSION; }
+uint64_t cuvil_core_id(void) { return CUVIL_CORE_ID; }
+const char* cuvil_describe(void) { return tables.description; }
+uint64_t cuvil_weights_size(void) { return tables.weights_bytes; }
+
+int32_t cuvil_create(const void* weights, uint64_t weights_bytes, cuvil_pool* pool,
+                     cuvil_model** model, cuvil_status* status) {
+  Message message(status);
+  if (!model) return message << "the place for the model is null", message.fail(CUVIL_E_ARGUMENT);
+  *model = nullptr;
+  if (int32_t code = check_cpu(status)) return code;
+  if (weights_bytes != tables.weights_bytes || (weights_bytes > 0 && !weights)) {
+    message << "the weights have " << int64_t(weights ? weights_bytes : 0) << " bytes; "
+            << int64_t(tables.weights_bytes) << " are needed";
+    return message.fail(CUVIL_E_WEIGHTS);
+  }
+  if (reinterpret_cast<uintptr_t>(weights) % CUVIL_ALIGNMENT != 0) {
+    message << "the weights are not aligned to " << CUVIL_ALIGNMENT << " bytes";
+    return message.fail(CUVIL_E_WEIGHTS);
+  }
+  void* block = malloc && free ? malloc(sizeof(cuvil_model)) : nullptr;
+  if (!block) return message << "no memory for the model", message.fail(CUVIL_E_MEMORY);
+  Pool* threads = reinterpret_cast<Pool*>(pool);
+  *model = static_cast<cuvil_model*>(block);
+  **model = {static_cast<const char*>(weights), threads, pool_threads(threads)};
+  return message.fine();
+}
+
+void cuvil_destroy(cuvil_model* model) {
+  if (model) free(model);
+}
+
+int32_t cuvil_workspace_size(const cuvil_model* model, const DLTensor* const* inputs,
+                             int32_t input_count, uint64_t* bytes, cuvil_status* status) {
+  Message message(status);
+  if (!bytes) return message << "the place for the size is null", message.fail(CUVIL_E_ARGUMENT);
+  int64_t* symbols =
+      static_cast<int64_t*>(__builtin_alloca(sizeof(int64_t) * (tables.symbol_count + 1)));
+  if (int32_t code = bind(model, inputs, input_count, symbols, status)) return code;
+  const int64_t needed = model::workspace_bytes(symbols, model->threads);
+  if (needed < 0) {
+    return message << "these shapes need too much memory", message.fail(CUVIL_E_SHAPE);
+  }
+  *bytes = uint64_t(needed);
+  return message.fine();
+}
+
+int32_t cuvil_output_shape(const cuvil_model* model, const DLTensor* const* inputs,
+                           int32_t input_count, int32_t index, int64_t* shape,
+                           cuvil_status* status) {
+  Message message(status);
+  if (index < 0 || index >= tables.output_count) {
+    message << "the model has " << tables.output_count << " outputs; there is no output " << index;
+    return message.fail(CUVIL_E_ARGUMENT);
+  }
+  const TensorTable& spec = tables.outputs[index];
+  if (!shape && spec.rank > 0) {
+    return message << "the place for the shape is null", message.fail(CUVIL_E_ARGUMENT);
+  }
+  int64_t* symbols =
+      static_cast<int64_t*>(__builtin_alloca(sizeof(int64_t) * (tables.symbol_count + 1)));
+  if (int32_t code = bind(model, inputs, input_count, symbols, status)) return code;
+  int64_t dims[CUVIL_MAX_RANK];
+  spec.shape(symbols, dims);
+  for (int32_t axis = 0; axis < spec.rank; ++axis) {
+    if (dims[axis] >= 0) continue;
+    Message reason(status, tables.input_count + index, axis);
+    reason << "output '" << spec.name << "', axis " << axis << " (" << spec.dims[axis]
+           << ") can't be for these inputs";
+    return reason.fail(CUVIL_E_SHAPE);
+  }
+  for (int32_t axis = 0; axis < spec.rank; ++axis) shape[axis] = dims[axis];
+  return message.fine();
+}
+
+int32_t cuvil_run(const cuvil_model* model, const DLTensor* const* inputs, int32_t input_count,
+                  const DLTensor* const* outputs, int32_t output_count, void* workspace,
+                  uint64_t workspace_bytes, cuvil_status* status) {
+  const int32_t tensors = tables.input_count + tables.output_count;
+  int64_t* symbols =
+      static_cast<int64_t*>(__builtin_alloca(sizeof(int64_t) * (tables.symbol_count + 1)));
+  if (int32_t code = bind(model, inputs, input_count, symbols, status)) return code;
+  Message message(status);
+  if (output_count != tables.output_count || (output_count > 0 && !outputs)) {
+    message << "the model has " << tables.output_count << " outputs; "
+            << (outputs ? output_count : 0) << " were given";
+    return message.fail(CUVIL_E_ARGUMENT);
+  }
+  Block* blocks = static_cast<Block*>(__builtin_alloca(sizeof(Block) * (tensors + 1)));
+  if (int32_t code = gather(inputs, outputs, symbols, blocks, status)) return code;
+  const int64_t needed = model::workspace_bytes(symbols, model->threads);
+  if (int32_t code = check_workspace(workspace, workspace_bytes, needed, status)) return code;
+  void** data = static_cast<void**>(__builtin_alloca(sizeof(void*) * (tensors + 1)));
+  for (int32_t i = 0; i < tensors; ++i) data[i] = blocks[i].data;
+  cuvil_run_raw(model, data, data + tables.input_count, symbols, workspace);
+  return message.fine();
+}
+
+int64_t cuvil_workspace_raw(const cuvil_model* model, const int64_t* symbols) {
+  return model::workspace_bytes(symbols, model->threads);
+}
+
+void cuvil_run_raw(const cuvil_model* model, const void* const* inputs, void* const* outputs,
+                   const int64_t* symbols, void* workspace) {
+  model::run({model->weights, inputs, outputs, symbols, static_cast<char*>(workspace), model->pool,
+              model->threads});
+}
+
+cuvil_pool* cuvil_pool_create(int32_t threads) {
+  return reinterpret_cast<cuvil_pool*>(pool_create(threads));
+}
+
+void cuvil_pool_destroy(cuvil_pool* pool) { pool_destroy(reinterpret_cast<Pool*>(pool)); }
+
+uint64_t cuvil_hash64(const void* data, uint64_t bytes, uint64_t seed) {
+  return hash64(data, bytes, seed);
+}

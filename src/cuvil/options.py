@@ -1,0 +1,45 @@
+"""Settings of this process; the environment is read here (and in the command line) only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cuvil.errors import InputError
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to build and run.
+
+    ``cache_dir`` holds objects and artifacts; ``threads`` None means as many as this process may
+    use; ``jobs`` is how many compilers run at once; ``cache_bytes`` bounds the artifact cache.
+    """
+
+    cache_dir: Path
+    threads: int | None = None
+    jobs: int = 2
+    opt_level: int = 3
+    cache_bytes: int = 8 << 30
+
+    @staticmethod
+    def from_environment(environ: Mapping[str, str] | None = None) -> Options:
+        """CUVIL_CACHE_DIR, else XDG_CACHE_HOME/cuvil, else ~/.cache/cuvil; and CUVIL_THREADS.
+
+        Raises InputError if CUVIL_THREADS is not a whole number of at least 1.
+        """
+        env = os.environ if environ is None else environ
+        if env.get("CUVIL_CACHE_DIR"):
+            cache_dir = Path(env["CUVIL_CACHE_DIR"])
+        elif env.get("XDG_CACHE_HOME"):
+            cache_dir = Path(env["XDG_CACHE_HOME"]) / "cuvil"
+        else:
+            cache_dir = Path("~/.cache/cuvil").expanduser()
+        text = env.get("CUVIL_THREADS", "").strip()
+        if text and (not text.isascii() or not text.isdigit() or int(text) < 1):
+            raise InputError(
+                f"CUVIL_THREADS is {text!r}", hint="set it to a whole number of at least 1"
+            )
+        return Options(cache_dir.absolute(), int(text) if text else None)
