@@ -27,3 +27,74 @@ def pack_gemm_b(w: NDArray[np.generic], nr: int) -> Floats:
         packed[full, :, : n - full * nr] = w[:, full * nr :]
         packed[full, :, n - full * nr :] = 0
     return packed
+
+
+def _group_panels(k_major: NDArray[np.generic], nr: int) -> Floats:
+    """[groups, K, O] -> [groups, ceil(O / nr), K, nr]; columns past O are zero."""
+    groups, k, outputs = k_major.shape
+    packed = np.empty((groups, -(-outputs // nr), k, nr), np.float32)
+    for entry, matrix in zip(packed, k_major, strict=True):
+        entry[:] = pack_gemm_b(matrix, nr)
+    return packed
+
+
+def pack_conv_weights(w_oihw: NDArray[np.generic], groups: int, nr: int) -> Floats:
+    """[O, C/groups, KH, KW] (or [O, C/groups, K]) -> [groups, ceil(O/groups / nr), KH*KW*C/groups, nr].
+
+    The inner dimension runs over (kh, kw, channel), as conv.hpp reads NHWC inputs.
+    """
+    if w_oihw.ndim == 3:
+        w_oihw = w_oihw[:, :, None, :]
+    if w_oihw.ndim != 4:
+        raise ValueError(f"expected weights [O, C/groups, KH, KW], got shape {w_oihw.shape}")
+    outputs, channels, kh, kw = w_oihw.shape
+    if groups < 1 or outputs % groups:
+        raise ValueError(f"{outputs} output channels don't divide into {groups} groups")
+    grouped = w_oihw.reshape(groups, outputs // groups, channels, kh, kw)
+    k_major = grouped.transpose(0, 3, 4, 2, 1).reshape(groups, kh * kw * channels, outputs // groups)
+    return _group_panels(k_major, nr)
+
+
+def pack_depthwise(w: NDArray[np.generic]) -> Floats:
+    """[C, 1, KH, KW] (or [C, 1, K]) -> [KH, KW, C], one multiplier a channel."""
+    if w.ndim == 3:
+        w = w[:, :, None, :]
+    if w.ndim != 4 or w.shape[1] != 1:
+        raise ValueError(f"expected depthwise weights [C, 1, KH, KW], got shape {w.shape}")
+    return np.ascontiguousarray(w[:, 0].transpose(1, 2, 0), np.float32)
+
+
+def pack_conv_transpose(
+    w_iohw: NDArray[np.generic],
+    groups: int,
+    nr: int,
+    strides: Sequence[int],
+    dilations: Sequence[int] = (1, 1),
+) -> Floats:
+    """[C, O/groups, KH, KW] -> flat, phase by phase, as conv_transpose.hpp says.
+
+    Per group and phase (ry, rx), 0 <= ry < strides[0], 0 <= rx < strides[1], in that order: panels
+    [ceil(O/groups / nr), taps of the phase * C/groups, nr], where a tap (i, j) belongs to the phase with
+    i * dilations[0] % strides[0] == ry and j * dilations[1] % strides[1] == rx. Pads play no part.
+    Weights [C, O/groups, K] with one stride and dilation are the case KH == 1.
+    """
+    if w_iohw.ndim == 3:
+        w_iohw = w_iohw[:, :, None, :]
+        strides, dilations = (1, strides[-1]), (1, dilations[-1])
+    if w_iohw.ndim != 4:
+        raise ValueError(f"expected weights [C, O/groups, KH, KW], got shape {w_iohw.shape}")
+    channels, outputs, kh, kw = w_iohw.shape
+    if groups < 1 or channels % groups:
+        raise ValueError(f"{channels} input channels don't divide into {groups} groups")
+    (sh, sw), (dh, dw) = strides, dilations
+    per_group = channels // groups
+    # [groups, KH, KW, C/groups, O/groups]
+    w = w_iohw.reshape(groups, per_group, outputs, kh, kw).transpose(0, 3, 4, 1, 2)
+    rows = [np.flatnonzero(np.arange(kh) * dh % sh == ry) for ry in range(sh)]
+    columns = [np.flatnonzero(np.arange(kw) * dw % sw == rx) for rx in range(sw)]
+    phases = [
+        _group_panels(w[:, i][:, :, j].reshape(groups, len(i) * len(j) * per_group, outputs), nr)
+        for i in rows
+        for j in columns
+    ]
+    return np.concatenate([phase.reshape(groups, -1) for phase in phases], axis=1).reshape(-1)

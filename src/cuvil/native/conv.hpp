@@ -1,0 +1,42 @@
+// 2-D convolution in f32 over NHWC, as an implicit matrix product: rows are output pixels, columns
+// output channels, the inner dimension runs over (kh, kw, channels of the group).
+//   y[n, oy, ox, o] = sum x[n, oy*sh - ph + i*dh, ox*sw - pw + j*dw, g*cg + k] * w[g, o, i, j, k]
+// A pixel outside x is a row of zeros that is multiplied like any other (as in references that pad with
+// zeros: Inf or NaN in a weight then makes NaN there). End pads are implied by oh and ow. 1-D: h = kh = 1.
+// w_packed: per group, panels [ceil(og / NR)][kh*kw*cg][NR] (packing.pack_conv_weights), og = oc/groups,
+// cg = c/groups. Output [n, oh, ow, oc], or whatever the epilogue makes of it (rows m = flattened pixel).
+// Zero-size batches, images or channels are fine; c == 0 gives +0.
+// scratch: conv_scratch_bytes(...) bytes, 64-byte aligned, not shared between concurrent calls.
+// Needs kh, kw, sh, sw, dh, dw, groups >= 1 and c, oc multiples of groups.
+#pragma once
+#include "gemm.hpp"
+
+namespace cuvil {
+
+struct ConvArgs {
+  int64_t n, h, w, c;
+  int64_t oh, ow, oc;
+  int32_t kh, kw, sh, sw, dh, dw;
+  int64_t ph, pw;
+  int32_t groups;
+  const float* x;
+  const float* w_packed;
+  float* y;
+  Epilogue epilogue;
+  void* scratch;
+  Pool* pool;
+};
+
+void conv2d_f32(const ConvArgs& args);
+
+// Pointer tables and gathered rows of each thread, in bytes.
+constexpr int64_t conv_thread_bytes(int64_t taps, int64_t group_channels) {
+  return (8 * MR * taps + 63) / 64 * 64 +
+         MR * gemm_scratch_stride(taps * group_channels) * int64_t(sizeof(float));
+}
+// taps = kh * kw, group_channels = c / groups. A row of zeros comes first, then the threads' parts.
+constexpr int64_t conv_scratch_bytes(int64_t taps, int64_t group_channels, int32_t threads) {
+  return (group_channels + 15) / 16 * 64 + threads * conv_thread_bytes(taps, group_channels);
+}
+
+}  // namespace cuvil

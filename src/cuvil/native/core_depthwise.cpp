@@ -1,0 +1,210 @@
+// Depthwise convolution: pointer tables for a few output pixels, then a walk over the channels.
+#include "depthwise.hpp"
+
+namespace cuvil {
+namespace {
+
+constexpr double MIN_RANGE_NS = 15000;
+
+// Channels [begin, end) of some neighbouring outputs: pixel p's go to out + p * stride.
+struct Piece {
+  int64_t begin, end;
+  float* out;
+  int64_t stride;
+};
+
+// One row of output pixels.
+struct OutputRow {
+  const DepthwiseArgs& a;
+  const float* zeros;
+  const float** table;  // this thread's, [kh * kw][DEPTHWISE_PIXELS]
+  int64_t image, oy;
+
+  // Input row that tap row i reads, as an element offset; -1 in the padding.
+  int64_t input_row(int64_t i) const {
+    const int64_t y = oy * a.sh - a.ph + i * a.dh;
+    return uint64_t(y) < uint64_t(a.h) ? (image * a.h + y) * a.w * a.c : -1;
+  }
+  const float* input(int64_t row, int64_t x) const {
+    return row >= 0 && uint64_t(x) < uint64_t(a.w) ? a.x + (row + x * a.c) : zeros;
+  }
+};
+
+// Where the piece of channels from `begin` on ends: short enough for an epilogue's tile, and never
+// leaving a rest shorter than a vector unless c itself is.
+int64_t piece_end(int64_t begin, int64_t c) {
+  const int64_t end = min64(c, begin + EPILOGUE_MAX_COLS);
+  return c > end && c - end < VL ? end - VL : end;
+}
+
+// Calls body for all channels of the pixels [ox, ox + PX): straight into the output, or piece by piece
+// into a tile that the epilogue takes.
+template <int PX, class Body>
+CUVIL_INLINE void each_piece(const OutputRow& row, int64_t ox, const Body& body) {
+  const DepthwiseArgs& a = row.a;
+  const int64_t m0 = (row.image * a.oh + row.oy) * a.ow + ox;
+  if (!a.epilogue.fn) {
+    body(Piece{0, a.c, a.y + m0 * a.c, a.c});
+    return;
+  }
+  alignas(64) float tile[PX * EPILOGUE_MAX_COLS];
+  for (int64_t begin = 0, end; begin < a.c; begin = end) {
+    end = piece_end(begin, a.c);
+    body(Piece{begin, end, tile, EPILOGUE_MAX_COLS});
+    a.epilogue.fn(a.epilogue.ctx, tile, EPILOGUE_MAX_COLS, 0, m0, PX, begin, end - begin);
+  }
+}
+
+// Table [KH][(PX - 1) * SW + KW]: an input column is loaded once for all the windows that hold it.
+template <int KH, int KW, int SW, int PX>
+__attribute__((noinline)) void shared_columns(const float* const* table, const float* w, int64_t c,
+                                              const Piece& part) {
+  constexpr int COLUMNS = (PX - 1) * SW + KW;
+  for (int64_t at = part.begin; at < part.end; at += VL) {
+    // The last vector overlaps its neighbour instead of being partial: the same values twice.
+    const int64_t ch = min64(at, part.end - VL);
+    vf acc[PX] = {};
+#pragma unroll
+    for (int i = 0; i < KH; ++i) {
+      vf filter[KW];
+      for (int j = 0; j < KW; ++j) filter[j] = load(w + (i * KW + j) * c + ch);
+#pragma unroll
+      for (int q = 0; q < COLUMNS; ++q) {
+        const vf x = load(table[i * COLUMNS + q] + ch);
+#pragma unroll
+        for (int p = 0; p < PX; ++p)
+          if (q >= p * SW && q < p * SW + KW) acc[p] += x * filter[q - p * SW];
+      }
+    }
+    float* out = part.out + (ch - part.begin);
+    for (int p = 0; p < PX; ++p) store(out + p * part.stride, acc[p]);
+  }
+}
+
+template <int KH, int KW, int SH, int SW>
+struct FixedWindow {
+  template <int PX>
+  static void pixels(const OutputRow& row, int64_t ox) {
+    constexpr int COLUMNS = (PX - 1) * SW + KW;
+    const DepthwiseArgs& a = row.a;
+    const float* table[KH * COLUMNS];
+    const int64_t x0 = ox * SW - a.pw;
+    const bool inside = x0 >= 0 && x0 + COLUMNS <= a.w;
+    for (int i = 0; i < KH; ++i) {
+      const int64_t base = row.input_row(i);
+      const float** entry = table + i * COLUMNS;
+      if (base >= 0 && inside) {
+        for (int q = 0; q < COLUMNS; ++q) entry[q] = a.x + (base + (x0 + q) * a.c);
+      } else {
+        for (int q = 0; q < COLUMNS; ++q) entry[q] = row.input(base, x0 + q);
+      }
+    }
+    each_piece<PX>(row, ox, [&](const Piece& part) {
+      shared_columns<KH, KW, SW, PX>(table, a.w_packed, a.c, part);
+    });
+  }
+};
+
+// Table [taps][DEPTHWISE_PIXELS]. PARTIAL: the piece is shorter than a vector.
+template <int PX, bool PARTIAL>
+__attribute__((noinline)) void separate_taps(const OutputRow& row, const Piece& part) {
+  const int64_t c = row.a.c, taps = int64_t(row.a.kh) * row.a.kw;
+  const int64_t lanes = PARTIAL ? part.end - part.begin : VL;
+  for (int64_t at = part.begin; at < part.end; at += VL) {
+    const int64_t ch = PARTIAL ? at : min64(at, part.end - VL);
+    const float* w = row.a.w_packed + ch;
+    const float* const* tap = row.table;
+    vf acc[PX] = {};
+    for (int64_t t = 0; t < taps; ++t, tap += DEPTHWISE_PIXELS, w += c) {
+      const vf filter = PARTIAL ? load_n(w, lanes) : load(w);
+      for (int p = 0; p < PX; ++p)
+        acc[p] += (PARTIAL ? load_n(tap[p] + ch, lanes) : load(tap[p] + ch)) * filter;
+    }
+    for (int p = 0; p < PX; ++p) {
+      float* out = part.out + p * part.stride + (ch - part.begin);
+      if (PARTIAL) store_n(out, acc[p], lanes);
+      else store(out, acc[p]);
+    }
+  }
+}
+
+struct AnyWindow {
+  template <int PX>
+  static void pixels(const OutputRow& row, int64_t ox) {
+    const DepthwiseArgs& a = row.a;
+    const float** entry = row.table;
+    for (int64_t i = 0; i < a.kh; ++i) {
+      const int64_t base = row.input_row(i);
+      for (int64_t j = 0; j < a.kw; ++j, entry += DEPTHWISE_PIXELS)
+        for (int p = 0; p < PX; ++p)
+          entry[p] = row.input(base, (ox + p) * a.sw - a.pw + j * a.dw);
+    }
+    each_piece<PX>(row, ox, [&](const Piece& part) {
+      if (part.end - part.begin < VL) separate_taps<PX, true>(row, part);
+      else separate_taps<PX, false>(row, part);
+    });
+  }
+};
+
+template <class Window>
+void convolve_row(const OutputRow& row) {
+  int64_t ox = 0;
+  const int64_t ow = row.a.ow;
+  for (; ow - ox >= 7; ox += 7) Window::template pixels<7>(row, ox);
+  if (ow - ox >= 4) Window::template pixels<4>(row, ox), ox += 4;
+  if (ow - ox >= 2) Window::template pixels<2>(row, ox), ox += 2;
+  if (ow - ox >= 1) Window::template pixels<1>(row, ox);
+}
+static_assert(DEPTHWISE_PIXELS == 7, "convolve_row's widest step");
+
+template <class Window>
+void convolve(const DepthwiseArgs& a) {
+  const int64_t rows = a.n * a.oh;
+  if (rows <= 0 || a.ow <= 0 || a.c <= 0) return;
+  const int64_t taps = int64_t(a.kh) * a.kw;
+  float* zeros = static_cast<float*>(a.scratch);
+  char* tables = static_cast<char*>(a.scratch) + round_up(a.c, 16) * 4;
+  const int64_t table_bytes = round_up(8 * DEPTHWISE_PIXELS * taps, 64);
+  fill_floats(zeros, 0, a.c);
+  // Multiply-adds and moved bytes, each at its machine's usual rate; only the magnitude matters.
+  const double row_elements = double(a.ow) * double(round_up(a.c, VL));
+  const double row_ns = row_elements * (double(taps) * 2 / (1.5 * CUVIL_VEC_BYTES) + 8.0 / 20);
+  const int64_t grain = row_ns >= MIN_RANGE_NS ? 1 : int64_t(MIN_RANGE_NS / row_ns) + 1;
+  parallel_for(a.pool, rows, grain, [&](int64_t begin, int64_t end, int32_t thread) {
+    const float** table = reinterpret_cast<const float**>(tables + thread * table_bytes);
+    for (int64_t r = begin; r < end; ++r)
+      convolve_row<Window>(OutputRow{a, zeros, table, r / a.oh, r % a.oh});
+  });
+}
+
+}  // namespace
+
+template <int KH, int KW, int SH, int SW>
+void depthwise_f32(const DepthwiseArgs& a) {
+  if (a.c < VL) convolve<AnyWindow>(a);
+  else convolve<FixedWindow<KH, KW, SH, SW>>(a);
+}
+
+template void depthwise_f32<3, 3, 1, 1>(const DepthwiseArgs&);
+template void depthwise_f32<3, 3, 2, 2>(const DepthwiseArgs&);
+template void depthwise_f32<5, 5, 1, 1>(const DepthwiseArgs&);
+template void depthwise_f32<5, 5, 2, 2>(const DepthwiseArgs&);
+
+void depthwise_conv2d_f32(const DepthwiseArgs& args) {
+  DepthwiseArgs a = args;
+  if (a.w == 1 && a.kw == 1 && a.pw == 0 && a.ow == 1) {  // a column: walk along it, not across
+    a.w = a.h, a.h = 1;
+    a.ow = a.oh, a.oh = 1;
+    a.kw = a.kh, a.kh = 1;
+    a.sw = a.sh, a.dw = a.dh;
+    a.pw = a.ph, a.ph = 0;
+  }
+  const bool dense = a.dh == 1 && a.dw == 1 && a.sh == a.sw && a.kh == a.kw;
+  if (dense && a.kh == 3 && a.sh == 1) return depthwise_f32<3, 3, 1, 1>(a);
+  if (dense && a.kh == 3 && a.sh == 2) return depthwise_f32<3, 3, 2, 2>(a);
+  if (dense && a.kh == 5 && a.sh == 1) return depthwise_f32<5, 5, 1, 1>(a);
+  if (dense && a.kh == 5 && a.sh == 2) return depthwise_f32<5, 5, 2, 2>(a);
+  convolve<AnyWindow>(a);
+}
+
+}  // namespace cuvil
