@@ -81,7 +81,7 @@ class ShapeContext:
         return a if isinstance(a, int) else b
 
     def broadcast(self, shapes: Sequence[Shape], why: str) -> Shape:
-        """NumPy broadcasting of several shapes (aligned at the end); two unknown dims must agree."""
+        """NumPy broadcasting of several shapes (aligned at the end); unknown dims must agree."""
         rank = max((len(s) for s in shapes), default=0)
         result: list[Dim] = []
         for axis in range(rank):
