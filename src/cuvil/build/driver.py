@@ -68,7 +68,7 @@ def compile_object(
     TargetError with the compiler's first lines.
     """
     with _work_folder(scratch) as work:
-        unit = Path(work) / f"{_plain(name)}.cpp"
+        unit = Path(work) / f"{_plain(name.removesuffix('.cpp'))}.cpp"
         unit.write_text(source, encoding="utf-8")
         made = Path(work) / "out.o"
         command = [

@@ -2,6 +2,7 @@
 #include "abi.h"
 #include "abi.hpp"
 #include "abi_text.hpp"
+#include "hash.hpp"
 #include "threads.hpp"
 
 #ifndef CUVIL_CORE_ID
@@ -21,8 +22,6 @@ struct cuvil_model {
 };
 
 namespace cuvil {
-
-uint64_t hash64(const void* data, uint64_t bytes, uint64_t seed);
 
 namespace {
 
