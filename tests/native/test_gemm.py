@@ -16,11 +16,11 @@ CORE = ("core_tile.cpp", "core_gemm.cpp")
 WRAPPERS = r"""
 #include "gemm.hpp"
 using namespace cuvil;
-struct Sink { float* c; float* visits; int64_t batch_stride, row_stride; };
+struct MatrixSink { float* c; float* visits; int64_t batch_stride, row_stride; };
 // Writes 2 * value and counts the visits of each element.
-static void doubled(const void* ctx, const float* tile, int64_t ld, int64_t batch, int64_t m0,
-                    int64_t mr, int64_t n0, int64_t nr) {
-  const Sink& s = *static_cast<const Sink*>(ctx);
+static void doubled_matrix(const void* ctx, const float* tile, int64_t ld, int64_t batch, int64_t m0,
+                           int64_t mr, int64_t n0, int64_t nr) {
+  const MatrixSink& s = *static_cast<const MatrixSink*>(ctx);
   if (reinterpret_cast<uintptr_t>(tile) % 64 || ld % VL || mr > EPILOGUE_MAX_ROWS ||
       nr > EPILOGUE_MAX_COLS) return;
   for (int64_t i = 0; i < mr; ++i)
@@ -33,8 +33,8 @@ static void doubled(const void* ctx, const float* tile, int64_t ld, int64_t batc
 // p: batch m n k a_batch a_row a_col b_batch c_batch c_row
 EXPORT void gemm(const int64_t* p, const float* a, const float* b, float* c, float* visits,
                  void* scratch, void* pool) {
-  const Sink sink = {c, visits, p[8], p[9]};
-  const Epilogue e = {visits ? doubled : nullptr, &sink};
+  const MatrixSink sink = {c, visits, p[8], p[9]};
+  const Epilogue e = {visits ? doubled_matrix : nullptr, &sink};
   gemm_f32({p[0], p[1], p[2], p[3], a, p[4], p[5], p[6], b, p[7], visits ? nullptr : c, p[8], p[9], e,
             scratch, static_cast<Pool*>(pool)});
 }

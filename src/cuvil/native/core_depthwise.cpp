@@ -67,6 +67,7 @@ __attribute__((noinline)) void shared_columns(const float* const* table, const f
 #pragma unroll
     for (int i = 0; i < KH; ++i) {
       vf filter[KW];
+#pragma unroll
       for (int j = 0; j < KW; ++j) filter[j] = load(w + (i * KW + j) * c + ch);
 #pragma unroll
       for (int q = 0; q < COLUMNS; ++q) {
@@ -77,6 +78,7 @@ __attribute__((noinline)) void shared_columns(const float* const* table, const f
       }
     }
     float* out = part.out + (ch - part.begin);
+#pragma unroll
     for (int p = 0; p < PX; ++p) store(out + p * part.stride, acc[p]);
   }
 }
@@ -117,9 +119,11 @@ __attribute__((noinline)) void separate_taps(const OutputRow& row, const Piece& 
     vf acc[PX] = {};
     for (int64_t t = 0; t < taps; ++t, tap += DEPTHWISE_PIXELS, w += c) {
       const vf filter = PARTIAL ? load_n(w, lanes) : load(w);
+#pragma unroll
       for (int p = 0; p < PX; ++p)
         acc[p] += (PARTIAL ? load_n(tap[p] + ch, lanes) : load(tap[p] + ch)) * filter;
     }
+#pragma unroll
     for (int p = 0; p < PX; ++p) {
       float* out = part.out + p * part.stride + (ch - part.begin);
       if (PARTIAL) store_n(out, acc[p], lanes);

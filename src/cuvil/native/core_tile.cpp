@@ -1,6 +1,8 @@
 // Register-tiled multiply kernels, one for each number of rows and of vectors a row.
 #include "tile.hpp"
 
+// Every loop over accumulators carries `#pragma unroll`: one index that is not a constant would keep
+// all of them in memory.
 namespace cuvil {
 namespace {
 
@@ -13,12 +15,16 @@ struct TileOutput {
 template <int R, int V>
 CUVIL_INLINE void store_tile(const vf (&acc)[R][V], const TileOutput& o) {
   if (o.tail == VL) {
+#pragma unroll
     for (int i = 0; i < R; ++i)
+#pragma unroll
       for (int v = 0; v < V; ++v) store(o.out + i * o.ld + v * VL, acc[i][v]);
     return;
   }
+#pragma unroll
   for (int i = 0; i < R; ++i) {
     float* row = o.out + i * o.ld;
+#pragma unroll
     for (int v = 0; v + 1 < V; ++v) store(row + v * VL, acc[i][v]);
     store_n(row + (V - 1) * VL, acc[i][V - 1], o.tail);
   }
@@ -31,13 +37,16 @@ __attribute__((noinline)) void multiply_rows(const TileOperands& a, const float*
   const float* const* table = a.rows;
   for (int64_t t = 0; t < a.taps; ++t, table += MR) {
     const float* row[R];
+#pragma unroll
     for (int i = 0; i < R; ++i) row[i] = table[i];
     for (int64_t k = 0; k < a.kc; ++k, b += NR) {
       vf bv[V];
+#pragma unroll
       for (int v = 0; v < V; ++v) bv[v] = load(b + v * VL);
 #pragma unroll
       for (int i = 0; i < R; ++i) {
         const vf x = splat(row[i][k]);
+#pragma unroll
         for (int v = 0; v < V; ++v) acc[i][v] += x * bv[v];
       }
     }
@@ -55,14 +64,18 @@ __attribute__((noinline)) void multiply_row(const TileOperands& a, const float* 
     for (; k + ROW_CHAINS <= a.kc; k += ROW_CHAINS, b += ROW_CHAINS * NR)
 #pragma unroll
       for (int u = 0; u < ROW_CHAINS; ++u)
+#pragma unroll
         for (int v = 0; v < V; ++v)
           acc[u][v] += splat(row[k + u]) * load(b + u * NR + v * VL);
     for (; k < a.kc; ++k, b += NR)
+#pragma unroll
       for (int v = 0; v < V; ++v) acc[0][v] += splat(row[k]) * load(b + v * VL);
   }
   vf total[1][V];
+#pragma unroll
   for (int v = 0; v < V; ++v) {
     total[0][v] = acc[0][v];
+#pragma unroll
     for (int u = 1; u < ROW_CHAINS; ++u) total[0][v] += acc[u][v];
   }
   store_tile<1, V>(total, o);
