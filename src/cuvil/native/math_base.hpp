@@ -3,7 +3,7 @@
 #include <stdint.h>
 
 // A call left in a loop keeps the loop scalar, so nothing here is left to the inliner's judgement.
-#define CUVIL_INLINE __attribute__((always_inline)) inline
+#define CUVIL_INLINE inline __attribute__((always_inline))
 
 namespace cuvil {
 
