@@ -1,0 +1,192 @@
+"""Arrays of NumPy, PyTorch and anything with DLPack, as addresses in memory.
+
+PyTorch is never imported here: a tensor can only come from a process that has it.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cuvil.errors import InputError
+from cuvil.ir.signature import TensorSpec
+
+_TORCH_NAMES = {
+    "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16",
+    "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8",
+    "u64": "uint64", "u32": "uint32", "u16": "uint16", "u8": "uint8", "bool": "bool",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One input or output; ``dtype`` None where NumPy has no such type in this process."""
+
+    role: str
+    name: str
+    element: str
+    dtype: np.dtype[Any] | None
+    size: int
+
+    @staticmethod
+    def of(spec: TensorSpec, role: str) -> Slot:
+        try:
+            dtype: np.dtype[Any] | None = spec.element.numpy
+        except ImportError:
+            dtype = None
+        return Slot(role, spec.name, spec.dtype, dtype, spec.element.size)
+
+    def __str__(self) -> str:
+        return f"{self.role} {self.name!r}"
+
+    def numpy_dtype(self) -> np.dtype[Any]:
+        """Raises InputError where NumPy has no such type."""
+        if self.dtype is None:
+            raise InputError(
+                f"{self} is {self.element}, which NumPy has only with the package ml_dtypes",
+                hint="pip install ml_dtypes, or pass PyTorch tensors",
+            )
+        return self.dtype
+
+
+@dataclass(frozen=True)
+class View:
+    """A tensor's memory, row major and aligned; ``keep`` holds it alive."""
+
+    address: int
+    shape: tuple[int, ...]
+    keep: Any
+    is_torch: bool = False
+
+
+def address_of(array: np.ndarray[Any, Any]) -> int:
+    """Where the array's first element lies."""
+    return int(array.__array_interface__["data"][0])
+
+
+def view_input(value: Any, slot: Slot) -> View:
+    """The memory of an input, of a copy of it where it is strided, misaligned or byte-swapped.
+
+    Raises InputError for anything but a CPU array of exactly the slot's dtype.
+    """
+    if is_torch_tensor(value):
+        return _view_torch(value, slot)
+    if isinstance(value, np.generic):
+        value = np.asarray(value)
+    if not isinstance(value, np.ndarray):
+        value = _from_dlpack(value, slot)
+    if isinstance(value, np.ma.MaskedArray):
+        raise InputError(f"{slot} is a masked array", hint="pass array.filled(...) instead")
+    array = np.asarray(value)
+    expected = slot.numpy_dtype()
+    if array.dtype != expected:
+        native = array.dtype.newbyteorder("=")
+        if native != expected:
+            raise wrong_dtype(slot, str(array.dtype), f".astype(np.{expected.name})")
+        array = array.astype(native, order="C")
+    if not array.flags.c_contiguous or not array.flags.aligned:
+        array = array.copy(order="C")
+    return View(address_of(array), array.shape, array)
+
+
+def _from_dlpack(value: Any, slot: Slot) -> np.ndarray[Any, Any]:
+    if not hasattr(value, "__dlpack__"):
+        raise InputError(
+            f"{slot} is {type(value).__module__}.{type(value).__qualname__}, not an array",
+            hint=f"pass a NumPy array, np.asarray(value, np.{slot.dtype or slot.element})",
+        )
+    try:
+        return np.from_dlpack(value)
+    except (BufferError, TypeError, ValueError, RuntimeError) as error:
+        raise InputError(
+            f"{slot} can't be taken over through DLPack: {error}",
+            hint="pass an array in CPU memory",
+        ) from None
+
+
+def is_torch_tensor(value: Any) -> bool:
+    """Whether it is a PyTorch tensor; False in a process without PyTorch."""
+    torch = sys.modules.get("torch")
+    kind = getattr(torch, "Tensor", None)
+    return kind is not None and isinstance(value, kind)
+
+
+def torch_dtype(slot: Slot) -> Any:
+    """PyTorch's dtype. Raises InputError where this PyTorch has none."""
+    found = getattr(sys.modules["torch"], _TORCH_NAMES[slot.element], None)
+    if found is None:
+        raise InputError(f"this version of PyTorch has no type for {slot} ({slot.element})")
+    return found
+
+
+def _view_torch(value: Any, slot: Slot) -> View:
+    torch = sys.modules["torch"]
+    if value.device.type != "cpu":
+        raise InputError(f"{slot} is on device {value.device}", hint="pass tensor.cpu()")
+    if value.layout is not torch.strided:
+        raise InputError(f"{slot} has layout {value.layout}", hint="pass tensor.to_dense()")
+    if value.dtype is not torch_dtype(slot):
+        raise wrong_dtype(slot, str(value.dtype), f".to(torch.{_TORCH_NAMES[slot.element]})")
+    if value.requires_grad:
+        value = value.detach()
+    try:
+        value = value.resolve_neg().contiguous()
+        if value.data_ptr() % slot.size:
+            value = value.clone()
+        return View(value.data_ptr(), value.shape, value, True)
+    except RuntimeError as error:
+        raise InputError(
+            f"{slot} ({type(value).__name__}) has no memory to read: {error}",
+            hint="pass an ordinary tensor",
+        ) from None
+
+
+def wrong_dtype(slot: Slot, given: str, cast: str) -> InputError:
+    """The error for a dtype that isn't the slot's; nothing is cast silently."""
+    return InputError(
+        f"{slot} has dtype {given}; expected {slot.element}",
+        hint=f"convert it yourself if that is meant: {slot.name}{cast}",
+    )
+
+
+def new_output(slot: Slot, shape: tuple[int, ...], as_torch: bool) -> View:
+    """Memory for an output, owned by the array in ``keep``."""
+    if as_torch:
+        tensor = sys.modules["torch"].empty(shape, dtype=torch_dtype(slot))
+        return View(tensor.data_ptr(), shape, tensor, True)
+    array = np.empty(shape, slot.numpy_dtype())
+    return View(address_of(array), shape, array)
+
+
+def view_output(value: Any, slot: Slot, shape: tuple[int, ...]) -> View:
+    """The memory of a caller's array to write to.
+
+    Raises InputError unless it has exactly the dtype and shape, is row major and writable.
+    """
+    if is_torch_tensor(value):
+        torch = sys.modules["torch"]
+        ready = value.device.type == "cpu" and value.layout is torch.strided
+        ready = ready and value.is_contiguous() and not value.is_neg()
+        ready = ready and not value.requires_grad
+        same = value.dtype is torch_dtype(slot)
+    elif isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray):
+        flags = value.flags
+        ready = flags.c_contiguous and flags.writeable and flags.aligned
+        same = value.dtype == slot.numpy_dtype()
+    else:
+        raise InputError(f"out for {slot} is {type(value).__name__}, not an array")
+    if not same:
+        raise InputError(f"out for {slot} has dtype {value.dtype}; expected {slot.element}")
+    if tuple(value.shape) != shape:
+        raise InputError(f"out for {slot} has shape {list(value.shape)}; expected {list(shape)}")
+    if not ready:
+        raise InputError(
+            f"out for {slot} can't be written to as it is",
+            hint="pass a row-major, aligned, writable array in CPU memory that needs no gradient",
+        )
+    if isinstance(value, np.ndarray):
+        return View(address_of(value), shape, value)
+    return View(value.data_ptr(), shape, value, True)

@@ -1,0 +1,283 @@
+"""A loaded model that can be called."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import threading
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from cuvil.errors import ArtifactError, InputError, ShapeConstraintError
+from cuvil.ir.signature import MAX_BYTES, TensorSpec
+from cuvil.package.manifest import Manifest
+from cuvil.runtime.arena import EMPTY, Arena
+from cuvil.runtime.arrays import Slot, View, new_output, view_input, view_output
+from cuvil.runtime.native import Model
+from cuvil.runtime.tree import CallTree
+
+_MAX_PLANS = 512
+_ndarray, _empty = np.ndarray, np.empty
+_address, _from_buffer = ctypes.addressof, ctypes.c_char.from_buffer
+
+
+class Plan:
+    """What one combination of input shapes needs: packed symbols, workspace, output shapes."""
+
+    __slots__ = ("outputs", "simple", "symbols", "workspace")
+
+    def __init__(
+        self, symbols: bytes, workspace: int, outputs: tuple[tuple[int, ...], ...], simple: bool
+    ) -> None:
+        self.symbols = symbols
+        self.workspace = workspace
+        self.outputs = outputs
+        self.simple = simple  # outputs are NumPy arrays with at least one element
+
+
+class Artifact:
+    """A compiled model; call it with arrays, from any number of threads at once.
+
+    NumPy arrays give NumPy arrays, a PyTorch tensor among the inputs gives PyTorch tensors,
+    other arrays come in through DLPack and give NumPy arrays. Inputs are never changed and never
+    cast. Made by :func:`cuvil.runtime.load`.
+    """
+
+    def __init__(self, model: Model, tree: CallTree | None) -> None:
+        self._model: Model | None = model
+        self._manifest = model.package.manifest
+        self._signature = self._manifest.signature
+        self._inputs = tuple(Slot.of(s, "input") for s in self._signature.inputs)
+        self._outputs = tuple(Slot.of(s, "output") for s in self._signature.outputs)
+        self._fast = tuple((slot.dtype, slot.size - 1) for slot in self._inputs)
+        self._nested = tree if tree is not None and tree.nested else None
+        self._rebuild = tree.rebuild if tree is not None and tree.outputs is not None else None
+        names = [slot.name for slot in self._inputs]
+        self._parameters = list(tree.parameters) if tree and tree.parameters else names
+        self._count = len(self._inputs)
+        self._pack_inputs = struct.Struct(f"={self._count}Q").pack
+        self._pack_outputs = struct.Struct(f"={len(self._outputs)}Q").pack
+        self._numpy_outputs = all(slot.dtype is not None for slot in self._outputs)
+        self._output_dtypes = tuple(slot.dtype for slot in self._outputs)
+        self._local = threading.local()
+
+    @property
+    def manifest(self) -> Manifest:
+        """What the package says of itself."""
+        return self._manifest
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """Names, dtypes and symbolic shapes of the inputs."""
+        return self._signature.inputs
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """Names, dtypes and symbolic shapes of the outputs."""
+        return self._signature.outputs
+
+    @property
+    def threads(self) -> int:
+        """How many threads a call may use."""
+        return self._open().threads
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the model on arguments as its source took them.
+
+        Raises InputError for wrong arguments or dtypes, ShapeConstraintError for wrong shapes,
+        ArtifactError once closed.
+        """
+        if kwargs or self._nested is not None or len(args) != self._count:
+            args = self._arrange(args, kwargs)
+        outputs = self._execute(args)
+        if self._rebuild is not None:
+            return self._rebuild(outputs)
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def run(
+        self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Run on inputs by name; returns the outputs by name.
+
+        ``out`` gives arrays to write outputs to; they must have the exact dtype and shape, be row
+        major and share no memory with another tensor. Raises as calling does.
+        """
+        values = self._by_name(inputs)
+        if not out:
+            return {s.name: v for s, v in zip(self._outputs, self._execute(values))}
+        unknown = [name for name in out if name not in {s.name for s in self._outputs}]
+        if unknown:
+            names = ", ".join(s.name for s in self._outputs)
+            raise InputError(f"there is no output {unknown[0]!r}; the outputs are {names}")
+        found = self._execute_checked(self._open(), values, out)
+        return {s.name: v for s, v in zip(self._outputs, found)}
+
+    def symbols_for(self, inputs: Mapping[str, Any]) -> dict[str, int]:
+        """The symbols' values for inputs by name, given as arrays or as shapes."""
+        return self._signature.bind(self._shapes(inputs))
+
+    def workspace_bytes(self, inputs: Mapping[str, Any]) -> int:
+        """Bytes of scratch memory a call needs, for inputs by name, given as arrays or shapes."""
+        return self._plan(self._open(), self._shapes(inputs)).workspace
+
+    def close(self) -> None:
+        """Let go of library and weights; calls that are running finish first."""
+        self._model = None
+        self._local = threading.local()
+
+    def __enter__(self) -> Artifact:
+        self._open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "" if self._model is not None else ", closed"
+        inputs = ", ".join(str(s) for s in self.inputs)
+        outputs = ", ".join(str(s) for s in self.outputs)
+        return f"<Artifact {self._manifest.name}: ({inputs}) -> ({outputs}){state}>"
+
+    def _open(self) -> Model:
+        model = self._model
+        if model is None:
+            raise ArtifactError("this artifact was closed", hint="load it again")
+        return model
+
+    def _execute(self, args: Sequence[Any]) -> list[Any]:
+        """Run on one value an input. This is the path of every call: it is kept short.
+
+        Whatever isn't an ordinary case (a C-contiguous, aligned, writable, non-empty NumPy array
+        of the very dtype) goes to :meth:`_execute_checked`, which handles all.
+        """
+        model = self._model
+        if model is None:
+            return self._execute_checked(self._open(), args, None)
+        addresses, shapes = [], []
+        try:
+            for x, (dtype, mask) in zip(args, self._fast):
+                # from_buffer refuses what is strided, read-only or empty.
+                if type(x) is not _ndarray or x.dtype is not dtype:
+                    return self._execute_checked(model, args, None)
+                address = _address(_from_buffer(x))
+                if address & mask:
+                    return self._execute_checked(model, args, None)
+                addresses.append(address)
+                shapes.append(x.shape)
+            plan = model.plans.get(tuple(shapes))
+            if plan is None or not plan.simple:
+                return self._execute_checked(model, args, None)
+        except (TypeError, ValueError, BufferError):
+            return self._execute_checked(model, args, None)
+        outputs = [
+            _empty(shape, dtype) for shape, dtype in zip(plan.outputs, self._output_dtypes)
+        ]
+        targets = self._pack_outputs(*[_address(_from_buffer(y)) for y in outputs])
+        arena = getattr(self._local, "arena", EMPTY)
+        if arena.size < plan.workspace:
+            arena = self._grow(plan.workspace)
+        model.run(
+            model.address, self._pack_inputs(*addresses), targets, plan.symbols, arena.address
+        )
+        return outputs
+
+    def _execute_checked(
+        self, model: Model, args: Sequence[Any], out: Mapping[str, Any] | None
+    ) -> list[Any]:
+        """Run on values of any kind, with every check; ``out`` has outputs by name."""
+        views = [view_input(x, slot) for x, slot in zip(args, self._inputs)]
+        plan = self._plan(model, [tuple(v.shape) for v in views])
+        as_torch = any(v.is_torch for v in views)
+        results = []
+        for slot, shape in zip(self._outputs, plan.outputs):
+            if out is not None and slot.name in out:
+                results.append(view_output(out[slot.name], slot, shape))
+            else:
+                results.append(new_output(slot, shape, as_torch))
+        if out is not None:
+            self._check_overlap(views, results)
+        arena = getattr(self._local, "arena", EMPTY)
+        if arena.size < plan.workspace:
+            arena = self._grow(plan.workspace)
+        model.run(
+            model.address, self._pack_inputs(*[v.address for v in views]),
+            self._pack_outputs(*[v.address for v in results]), plan.symbols, arena.address,
+        )  # fmt: skip
+        return [v.keep for v in results]
+
+    def _plan(self, model: Model, shapes: Sequence[tuple[int, ...]]) -> Plan:
+        key = tuple(shapes)
+        plan: Plan | None = model.plans.get(key)
+        if plan is not None:
+            return plan
+        table = self._signature.bind(shapes)
+        outputs = self._signature.output_shapes(table)
+        symbols = struct.pack(f"={len(table)}q", *table.values())
+        workspace = model.workspace_bytes(symbols)
+        if not 0 <= workspace <= MAX_BYTES:
+            raise ShapeConstraintError(
+                f"inputs of shapes {[list(s) for s in shapes]} need too much memory"
+            )
+        simple = self._numpy_outputs and all(0 not in shape for shape in outputs)
+        plan = Plan(symbols, workspace, outputs, simple)
+        if len(model.plans) >= _MAX_PLANS:
+            model.plans.clear()
+        model.plans[key] = plan
+        return plan
+
+    def _grow(self, size: int) -> Arena:
+        # The old one goes first, so that both are never held at once.
+        self._local.arena = EMPTY
+        arena = self._local.arena = Arena(size)
+        return arena
+
+    def _arrange(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+        if self._nested is not None:
+            return tuple(self._nested.flatten(args, kwargs))
+        if len(args) > self._count:
+            raise InputError(f"the model has {self._count} inputs; {len(args)} were given")
+        values = dict(zip(self._parameters, args))
+        for name, value in kwargs.items():
+            if name in values:
+                raise InputError(f"input {name!r} was given twice")
+            values[name] = value
+        return self._ordered(values, self._parameters)
+
+    def _by_name(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
+        if not isinstance(values, Mapping):
+            raise InputError(
+                f"inputs are {type(values).__name__}; expected a dict of arrays by name"
+            )
+        return self._ordered(values, [slot.name for slot in self._inputs])
+
+    def _ordered(self, values: Mapping[str, Any], names: Sequence[str]) -> tuple[Any, ...]:
+        expected = f"; the inputs are {', '.join(names)}" if names else "; there are no inputs"
+        for name in values:
+            if name not in names:
+                raise InputError(f"there is no input {name!r}{expected}")
+        for name in names:
+            if name not in values:
+                raise InputError(f"input {name!r} is missing{expected}")
+        return tuple(values[name] for name in names)
+
+    def _shapes(self, inputs: Mapping[str, Any]) -> list[tuple[int, ...]]:
+        return [tuple(getattr(v, "shape", v)) for v in self._by_name(inputs)]
+
+    def _check_overlap(self, inputs: Sequence[View], outputs: Sequence[View]) -> None:
+        spans = [
+            (view.address, view.address + view.keep.nbytes, slot)
+            for view, slot in zip([*inputs, *outputs], [*self._inputs, *self._outputs])
+        ]
+        for at in range(len(inputs), len(spans)):
+            begin, end, slot = spans[at]
+            for other_begin, other_end, other in spans[:at]:
+                if max(begin, other_begin) < min(end, other_end):
+                    raise InputError(
+                        f"out for {slot} shares memory with {other}", hint="pass separate memory"
+                    )

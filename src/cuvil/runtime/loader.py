@@ -1,0 +1,59 @@
+"""From a package's path to something that can be called."""
+
+from __future__ import annotations
+
+import platform
+
+from cuvil.errors import ArtifactError, InputError
+from cuvil.package.format import Package, StrPath, open_package
+from cuvil.package.manifest import Manifest
+from cuvil.runtime.artifact import Artifact
+from cuvil.runtime.cpu import cpu_flags
+from cuvil.runtime.native import Model, NativeLibrary
+from cuvil.runtime.pool import REGISTRY
+from cuvil.runtime.tree import CallTree
+
+_MACHINES = {"x86_64": ("x86_64", "AMD64"), "aarch64": ("aarch64", "arm64")}
+
+
+def load(path: StrPath, threads: int | None = None, *, verify_weights: bool = True) -> Artifact:
+    """Load a package.
+
+    ``threads`` None takes the package's own number, else as many as this process may use; 1 runs
+    on the calling thread alone. ``verify_weights`` False skips reading all weights at load.
+    Raises ArtifactError if the package is damaged or not for this machine.
+    """
+    if threads is not None and (type(threads) is not int or threads < 1):
+        raise InputError(f"threads is {threads!r}", hint="give a whole number of at least 1")
+    package = open_package(path)
+    manifest = package.manifest
+    tree = CallTree.read(manifest)
+    check_machine(manifest, platform.system(), platform.machine(), cpu_flags())
+    library = NativeLibrary(package.library)
+    _check_library(library, package)
+    if verify_weights:
+        size = manifest.weights_bytes
+        package.check_weights(library.hash64(package.weights_address, size))
+    count = threads or manifest.threads or REGISTRY.default_threads()
+    return Artifact(Model(library, package, count), tree)
+
+
+def check_machine(manifest: Manifest, system: str, machine: str, flags: frozenset[str]) -> None:
+    """Raise ArtifactError unless code for the manifest's target can run here."""
+    arch = manifest.target.split("-", 1)[0]
+    if system != "Linux" or machine not in _MACHINES.get(arch, ()):
+        raise ArtifactError(
+            f"the package is for {manifest.target}; this machine is {machine} with {system}",
+            hint="compile the model for this machine",
+        )
+    missing = [name for name in manifest.cpu_features if name not in flags]
+    if missing and flags:
+        raise ArtifactError(
+            f"this CPU lacks {', '.join(missing)}, which the package was compiled for",
+            hint="compile the model for an older CPU, such as target='x86_64_v3'",
+        )
+
+
+def _check_library(library: NativeLibrary, package: Package) -> None:
+    if library.functions.cuvil_weights_size() != package.manifest.weights_bytes:
+        raise ArtifactError(f"library and weights of {package.path} do not belong together")

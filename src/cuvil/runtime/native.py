@@ -1,0 +1,170 @@
+"""A model's library in memory: mapped, bound to its weights, called."""
+
+from __future__ import annotations
+
+import _ctypes
+import contextlib
+import ctypes
+import os
+import tempfile
+import threading
+import weakref
+from pathlib import Path
+from typing import Any
+
+from cuvil.errors import ArtifactError
+from cuvil.package.format import Package
+from cuvil.package.manifest import ABI_VERSION
+from cuvil.runtime.pool import REGISTRY
+
+_POINTER = ctypes.c_void_p
+# name: (result, arguments); as native/abi.h has them
+_FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "cuvil_abi_version": (ctypes.c_int32, ()),
+    "cuvil_core_id": (ctypes.c_uint64, ()),
+    "cuvil_weights_size": (ctypes.c_uint64, ()),
+    "cuvil_create": (ctypes.c_int32, (_POINTER, ctypes.c_uint64) + (_POINTER,) * 3),
+    "cuvil_destroy": (None, (_POINTER,)),
+    "cuvil_workspace_raw": (ctypes.c_int64, (_POINTER, _POINTER)),
+    "cuvil_run_raw": (None, (_POINTER,) * 5),
+    "cuvil_pool_create": (_POINTER, (ctypes.c_int32,)),
+    "cuvil_hash64": (ctypes.c_uint64, (_POINTER, ctypes.c_uint64, ctypes.c_uint64)),
+}
+
+
+class Status(ctypes.Structure):
+    """cuvil_status of native/abi.h."""
+
+    _fields_ = [
+        ("code", ctypes.c_int32),
+        ("index", ctypes.c_int32),
+        ("axis", ctypes.c_int32),
+        ("reserved", ctypes.c_int32),
+        ("message", ctypes.c_char * 240),
+    ]
+
+
+class NativeLibrary:
+    """A loaded library; unloaded when the last reference to it goes."""
+
+    def __init__(self, image: bytes) -> None:
+        """Raises ArtifactError if the image can't be loaded or is of another ABI version."""
+        self._handle = _load_image(image)
+        weakref.finalize(self, _ctypes.dlclose, self._handle).atexit = False
+        library = ctypes.CDLL("", handle=self._handle)
+        try:
+            for name, (result, arguments) in _FUNCTIONS.items():
+                function = getattr(library, name)
+                function.restype, function.argtypes = result, arguments
+        except AttributeError as error:
+            raise ArtifactError(f"the package's library is not a Cuvil model: {error}") from None
+        version = library.cuvil_abi_version()
+        if version != ABI_VERSION:
+            raise ArtifactError(
+                f"the package's library has ABI version {version}; this cuvil runs {ABI_VERSION}",
+                hint="compile the model again with this version",
+            )
+        self.functions = library
+        self.core_id: int = library.cuvil_core_id()
+
+    def pool_create(self, threads: int) -> int:
+        """The address of a new thread pool, 0 if there can be none."""
+        return self.functions.cuvil_pool_create(threads) or 0
+
+    def hash64(self, address: int, count: int) -> int:
+        """hash64 with seed 0 of ``count`` bytes in memory."""
+        return int(self.functions.cuvil_hash64(address, count, 0))
+
+
+class Model:
+    """A library with its weights and threads.
+
+    ``address`` is the cuvil_model; it and the weights live as long as this object, so whoever
+    runs it holds a reference meanwhile.
+    """
+
+    def __init__(self, library: NativeLibrary, package: Package, threads: int) -> None:
+        """Raises ArtifactError if the library refuses the weights or the CPU."""
+        self.library = library
+        self.package = package
+        self.threads = threads
+        self.run = library.functions.cuvil_run_raw
+        self.plans: dict[Any, Any] = {}
+        self._lock = threading.Lock()
+        self._stale = False
+        self.address = self._create()
+        REGISTRY.add(self)
+
+    def _create(self) -> int:
+        pool = REGISTRY.pool(self.library, self.threads)
+        place, status = ctypes.c_void_p(), Status()
+        functions = self.library.functions
+        code = functions.cuvil_create(
+            self.package.weights_address or None, self.package.manifest.weights_bytes,
+            pool or None, ctypes.byref(place), ctypes.byref(status),
+        )  # fmt: skip
+        if code or not place.value:
+            text = status.message.decode("utf-8", "replace")
+            raise ArtifactError(f"the package's library refused to start: {text}")
+        destroy = functions.cuvil_destroy
+        # The finalizer holds library and package: they go after the model.
+        keep = (self.library, self.package)
+        weakref.finalize(self, lambda address, _: destroy(address), place.value, keep).atexit = False
+        return place.value
+
+    def workspace_bytes(self, symbols: bytes) -> int:
+        """Bytes of workspace at these symbol values (packed int64)."""
+        self._refresh()
+        return int(self.library.functions.cuvil_workspace_raw(self.address, symbols))
+
+    def forked(self) -> None:
+        """After a fork, in the child: forget the threads; plans go, so the next call notices."""
+        self._lock = threading.Lock()
+        self._stale = True
+        self.plans.clear()
+
+    def _refresh(self) -> None:
+        if self._stale:
+            with self._lock:
+                if self._stale:
+                    self.address = self._create()
+                    self._stale = False
+
+
+def _load_image(image: bytes) -> int:
+    """dlopen a library that is only in memory; the handle."""
+    mode = os.RTLD_NOW | os.RTLD_LOCAL
+    if hasattr(os, "memfd_create"):
+        with contextlib.suppress(OSError):
+            descriptor = os.memfd_create("cuvil", os.MFD_CLOEXEC)
+            try:
+                _write_all(descriptor, image)
+                return int(_ctypes.dlopen(_unique_path(descriptor), mode))
+            finally:
+                os.close(descriptor)
+    try:
+        with tempfile.TemporaryDirectory(prefix="cuvil-") as folder:
+            path = Path(folder) / f"model-{REGISTRY.unique_number()}.so"
+            path.write_bytes(image)
+            return int(_ctypes.dlopen(str(path), mode))
+    except OSError as error:
+        raise ArtifactError(
+            f"the package's library can't be loaded: {error}",
+            hint="the package may be for another kind of machine, or temporary files may not run",
+        ) from None
+
+
+def _unique_path(descriptor: int) -> str:
+    """A spelling of the descriptor's path that was not used before.
+
+    The dynamic loader takes a path it knows for the library it loaded under it, and descriptors'
+    numbers come again: so a running number is written into the path, "//" for 0, "/./" for 1.
+    """
+    bits = f"{REGISTRY.unique_number():b}"
+    return "/proc/self/fd" + "".join("/." if b == "1" else "/" for b in bits) + f"/{descriptor}"
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
