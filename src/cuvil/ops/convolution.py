@@ -102,6 +102,8 @@ def _correlate(x: Array, w: Array, counts: Sequence[int], attrs: Attrs) -> Array
     filters = w.reshape((groups, w.shape[0] // groups, depth, -1))
     total = np.zeros((n, groups, filters.shape[1], places), x.dtype)
     taps = list(np.ndindex(*kernel))
+    if depth == 1:
+        return _depthwise(split[:, :, 0], filters[:, :, 0], taps, counts, attrs)
     step = max(1, _COLUMNS // max(1, n * groups * depth * places))
     for start in range(0, len(taps), step):
         chunk = taps[start : start + step]
@@ -116,6 +118,19 @@ def _correlate(x: Array, w: Array, counts: Sequence[int], attrs: Attrs) -> Array
         )
         total += np.matmul(part, columns)
     return total.reshape((n, w.shape[0], *counts))
+
+
+def _depthwise(
+    x: Array, filters: Array, taps: Sequence[tuple[int, ...]], counts: Sequence[int], attrs: Attrs
+) -> Array:
+    """[N, G, *padded], [G, O / G, taps] -> [N, O, *counts], without a matrix of patches."""
+    groups, each = filters.shape[:2]
+    total = np.zeros((x.shape[0], groups, each, *counts), x.dtype)
+    column = (groups, each) + (1,) * len(counts)
+    for i, tap in enumerate(taps):
+        patch = x[tap_slices(tap, attrs["dilations"], attrs["strides"], counts)]
+        total += filters[:, :, i].reshape(column) * patch[:, :, None]
+    return total.reshape((x.shape[0], groups * each, *counts))
 
 
 def _conv_cost(

@@ -6,10 +6,32 @@ from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
 
-from cuvil.ops import contraction, convolution, elementwise, movement, normalization, reduction
+from cuvil.ops import (
+    contraction,
+    convolution,
+    elementwise,
+    movement,
+    normalization,
+    pooling,
+    recurrent,
+    reduction,
+    resize,
+    structure,
+)
 from cuvil.ops.base import OpDef
 
-_FAMILIES = (elementwise, movement, reduction, normalization, contraction, convolution)
+_FAMILIES = (
+    elementwise,
+    movement,
+    reduction,
+    normalization,
+    contraction,
+    convolution,
+    pooling,
+    resize,
+    recurrent,
+    structure,
+)
 
 
 @lru_cache(maxsize=1)
