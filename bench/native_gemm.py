@@ -160,7 +160,7 @@ def native_call(case: Case, library: ctypes.CDLL, nr: int, threads: int) -> tupl
         w = rng.random((k, n), np.float32)
         x, y = rng.random((m, k), np.float32), np.zeros((m, n), np.float32)
         packed, sizes = pack_gemm_b(w, nr), np.array([1, m, n, k, 0, k, 1, 0, 0, n], np.int64)
-        count = library.scratch_bytes(ctypes.c_int64(k), threads) // 4
+        count = library.scratch_bytes(ctypes.c_int64(k), 1, threads) // 4
     else:
         out = s.transposed_out() if case.kind == "transposed" else s.out()
         per_group = s.c // s.groups
@@ -186,7 +186,7 @@ def native_call(case: Case, library: ctypes.CDLL, nr: int, threads: int) -> tupl
     return lambda kept=kept: function(*arguments), w
 
 
-def least(runs: list[Callable], seconds: float) -> list[float]:
+def least(runs: list[Callable], seconds: float, pause: float) -> list[float]:
     """Least seconds of each, taken in turns of about 10 ms."""
     best, loops = [1e9] * len(runs), []
     for run in runs:
@@ -197,6 +197,7 @@ def least(runs: list[Callable], seconds: float) -> list[float]:
     end = time.perf_counter() + seconds * len(runs)
     while time.perf_counter() < end:
         for i, run in enumerate(runs):
+            time.sleep(pause)  # the other's worker threads may still spin
             run()  # its own data back into the caches
             for _ in range(loops[i]):
                 start = time.perf_counter()
@@ -220,6 +221,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         library = build(Path(folder), machine, wrappers, core, REAL_POOL if threaded else ONE_THREAD)
     library.make_pool.restype = ctypes.c_void_p
+    pause = 0.02 if args.threads > 1 else 0.0
     only = {name for name in args.only.split(",") if name}
     print(f"{machine.name}, {args.threads} thread(s); GFLOP/s (microseconds)")
     for case in [*gemm_cases(), *conv_cases()]:
@@ -227,7 +229,7 @@ def main() -> None:
             continue
         mine, w = native_call(case, library, machine.nr, args.threads)
         peer = None if args.no_peer else onnx_session(case, w, args.threads)
-        times = least([mine, peer] if peer else [mine], args.seconds)
+        times = least([mine, peer] if peer else [mine], args.seconds, pause)
         cells = [f"{case.flops / t / 1e9:7.1f} ({t * 1e6:8.1f})" for t in times]
         ratio = f"  {times[1] / times[0]:5.2f}x" if peer else ""
         print(f"{case.net:12} {case.title:38} {' ort '.join(cells)}{ratio}", flush=True)

@@ -38,8 +38,8 @@ EXPORT void gemm(const int64_t* p, const float* a, const float* b, float* c, flo
   gemm_f32({p[0], p[1], p[2], p[3], a, p[4], p[5], p[6], b, p[7], visits ? nullptr : c, p[8], p[9], e,
             scratch, static_cast<Pool*>(pool)});
 }
-EXPORT int64_t scratch_bytes(int64_t k, int32_t threads) {
-  return gemm_scratch_bytes(1, 1, k, true, threads);
+EXPORT int64_t scratch_bytes(int64_t k, int32_t contiguous, int32_t threads) {
+  return gemm_scratch_bytes(1, 1, k, contiguous, threads);
 }
 EXPORT void pack(float* dst, const float* b, int64_t k, int64_t n, int64_t row, int64_t col) {
   pack_b_f32(dst, b, k, n, row, col);
@@ -68,7 +68,8 @@ class Gemm:
             entry[:] = pack_gemm_b(w, nr)
         c = np.full((batch, m, n + gap), 7, np.float32)
         visits = np.zeros_like(c) if epilogue else None
-        count = self.library.scratch_bytes(ctypes.c_int64(k), ctypes.c_int32(threads)) // 4
+        in_place = int(a.strides[2] == 4)
+        count = self.library.scratch_bytes(ctypes.c_int64(k), in_place, threads) // 4
         scratch = aligned_zeros(count + 16)
         scratch[:] = np.nan
         b_batch = packed[0].size if len(b) > 1 else 0
@@ -198,8 +199,8 @@ def test_packing_refuses_what_is_no_matrix() -> None:
 def test_scratch_formula(gemm: Gemm) -> None:
     for k in [0, 1, 16, 17, 1024]:
         stride = 16 * (-(-k // 16) | 1)
-        got = gemm.library.scratch_bytes(ctypes.c_int64(k), ctypes.c_int32(3))
-        assert got == 3 * gemm.machine.mr * stride * 4
+        assert gemm.library.scratch_bytes(ctypes.c_int64(k), 0, 3) == 3 * gemm.machine.mr * stride * 4
+        assert gemm.library.scratch_bytes(ctypes.c_int64(k), 1, 3) == 0
 
 
 def test_kernels_are_small(gemm: Gemm) -> None:

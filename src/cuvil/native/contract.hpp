@@ -23,9 +23,16 @@ struct Contraction {
   float* c;
   int64_t c_batch, c_row;
   bool batch_is_columns;   // conv groups: batch g owns columns g*n.. of one output
+  int64_t row_limit;       // rows a tile may have, at most MR (see tile_rows_at)
   Epilogue epilogue;
   Pool* pool;
 };
+
+// Rows at a multiple of 4 KB apart share one set of a first-level cache (8 ways of 32 KB, 12 of 48 KB):
+// more of them than ways would evict each other at every step of k, so such tiles have fewer rows.
+constexpr int64_t tile_rows_at(int64_t row_stride, int64_t row_length) {
+  return row_stride % 1024 == 0 && row_length > 64 && MR > 7 ? 7 : MR;
+}
 
 struct TileRequest {
   int64_t batch, m0, mr;
@@ -51,7 +58,7 @@ struct Cut {
 // Requires m, n, batch > 0.
 inline Cut cut_contraction(const Contraction& p) {
   Cut cut;
-  cut.row_tiles = ceil_div(p.m, MR);
+  cut.row_tiles = ceil_div(p.m, p.row_limit);
   cut.tile_rows = p.m / cut.row_tiles;
   cut.longer_tiles = p.m % cut.row_tiles;
   cut.panels = ceil_div(p.n, NR);

@@ -29,14 +29,23 @@ struct ConvArgs {
 
 void conv2d_f32(const ConvArgs& args);
 
-// Pointer tables and gathered rows of each thread, in bytes.
-constexpr int64_t conv_thread_bytes(int64_t taps, int64_t group_channels) {
-  return (8 * MR * taps + 63) / 64 * 64 +
-         MR * gemm_scratch_stride(taps * group_channels) * int64_t(sizeof(float));
+// With fewer channels a tap is too short a run for the inner loop: then kernel rows are runs, and those
+// that cross a border of the input are copied.
+constexpr int64_t CONV_SHORT_RUN = 16;
+
+// Floats of the row of zeros that stands for padding.
+constexpr int64_t conv_zero_row(int64_t taps, int64_t group_channels) {
+  return group_channels < CONV_SHORT_RUN ? taps * group_channels : group_channels;
 }
-// taps = kh * kw, group_channels = c / groups. A row of zeros comes first, then the threads' parts.
+// Bytes of one thread's table of pointers and copied rows.
+constexpr int64_t conv_thread_bytes(int64_t taps, int64_t group_channels) {
+  const int64_t copied = group_channels < CONV_SHORT_RUN ? MR * taps * group_channels : 0;
+  return (8 * MR * taps + 63) / 64 * 64 + (4 * copied + 63) / 64 * 64;
+}
+// taps = kh * kw, group_channels = c / groups. The row of zeros comes first, then the threads' parts.
 constexpr int64_t conv_scratch_bytes(int64_t taps, int64_t group_channels, int32_t threads) {
-  return (group_channels + 15) / 16 * 64 + threads * conv_thread_bytes(taps, group_channels);
+  return (conv_zero_row(taps, group_channels) + 15) / 16 * 64 +
+         threads * conv_thread_bytes(taps, group_channels);
 }
 
 }  // namespace cuvil

@@ -6,10 +6,6 @@
 namespace cuvil {
 namespace {
 
-// Below this many channels a tap is too short a run: whole kernel rows are gathered at the borders.
-constexpr int64_t SHORT_RUN = 16;
-constexpr int64_t SET_PERIOD_BYTES = 4096;  // see core_gemm.cpp
-
 // The inputs of a tile of output pixels: window i begins at (y[i], x[i]), element `offset[i]` of the
 // input, of which only in-range positions may be read.
 struct Windows {
@@ -21,8 +17,7 @@ struct Windows {
 struct PixelRows {
   const ConvArgs& a;
   int64_t cg, taps, thread_bytes;
-  bool runs;      // the kw * c inputs of a kernel row are contiguous
-  bool same_set;  // neighbouring pixels' inputs would fight for one cache set
+  bool runs;  // the kw * c inputs of a kernel row are contiguous
   float* zeros;
   char* parts;
 
@@ -31,10 +26,9 @@ struct PixelRows {
     taps = int64_t(a.kh) * a.kw;
     thread_bytes = conv_thread_bytes(taps, cg);
     runs = a.groups == 1 && (a.dw == 1 || a.kw == 1);
-    same_set = a.sw * a.c * int64_t(sizeof(float)) % SET_PERIOD_BYTES == 0 && cg > 64;
     zeros = static_cast<float*>(a.scratch);
-    parts = static_cast<char*>(a.scratch) + round_up(cg, 16) * int64_t(sizeof(float));
-    fill_floats(zeros, 0, cg);
+    parts = static_cast<char*>(a.scratch) + round_up(conv_zero_row(taps, cg), 16) * 4;
+    fill_floats(zeros, 0, conv_zero_row(taps, cg));
   }
 
   const float** table(int32_t thread) const {
@@ -67,26 +61,22 @@ struct PixelRows {
   TileOperands prepare(const TileRequest& want) const {
     const Windows win = locate(want.m0, want.mr);
     const float* group = a.x + want.batch * cg;
-    if (win.inside && !(same_set && taps == 1)) {
-      const bool whole_rows = runs;
-      return inside_rows(win, group, table(want.thread), whole_rows);
-    }
-    if (runs && (cg < SHORT_RUN || taps == 1))
-      return gathered_rows(win, want.table, gathered(want.thread));
+    if (win.inside) return inside_rows(win, group, table(want.thread));
+    if (runs && cg < CONV_SHORT_RUN)
+      return patched_rows(win, table(want.thread), gathered(want.thread));
     return border_rows(win, group, table(want.thread));
   }
 
-  // Every tap of every window exists; with whole_rows the taps of a kernel row are one run.
-  TileOperands inside_rows(const Windows& win, const float* group, const float** entry,
-                           bool whole_rows) const {
+  // Every tap of every window exists, and the taps of a kernel row may be one run.
+  TileOperands inside_rows(const Windows& win, const float* group, const float** entry) const {
     const float** const first = entry;
-    const int64_t columns = whole_rows ? 1 : a.kw;
+    const int64_t columns = runs ? 1 : a.kw;
     for (int64_t r = 0; r < a.kh; ++r)
       for (int64_t j = 0; j < columns; ++j, entry += MR) {
         const float* tap = group + (r * a.dh * a.w + j * a.dw) * a.c;
         for (int64_t i = 0; i < win.count; ++i) entry[i] = tap + win.offset[i];
       }
-    return {first, a.kh * columns, whole_rows ? a.kw * cg : cg};
+    return {first, a.kh * columns, runs ? a.kw * cg : cg};
   }
 
   TileOperands border_rows(const Windows& win, const float* group, const float** entry) const {
@@ -103,24 +93,28 @@ struct PixelRows {
     return {first, taps, cg};
   }
 
-  TileOperands gathered_rows(const Windows& win, const float** entry, float* rows) const {
-    const int64_t stride = gemm_scratch_stride(taps * cg), run = a.kw * cg;
-    for (int64_t i = 0; i < win.count; ++i) {
-      float* dst = rows + i * stride;
-      entry[i] = dst;
-      const int64_t left = max64(0, min64(-win.x[i], a.kw)) * cg;
-      const int64_t right = max64(0, min64(a.w - win.x[i], a.kw)) * cg;
-      for (int64_t r = 0; r < a.kh; ++r, dst += run) {
+  // Kernel rows as runs also at the borders: those that the input doesn't hold whole are copied.
+  TileOperands patched_rows(const Windows& win, const float** entry, float* copies) const {
+    const float** const first = entry;
+    const int64_t run = a.kw * cg;
+    for (int64_t r = 0; r < a.kh; ++r, entry += MR)
+      for (int64_t i = 0; i < win.count; ++i) {
+        const int64_t left = max64(0, min64(-win.x[i], a.kw)) * cg;
+        const int64_t right = max64(0, min64(a.w - win.x[i], a.kw)) * cg;
+        const float* src = a.x + (win.offset[i] + r * a.dh * a.w * a.c);
         if (uint64_t(win.y[i] + r * a.dh) >= uint64_t(a.h) || left >= right) {
-          fill_floats(dst, 0, run);
-          continue;
+          entry[i] = zeros;
+        } else if (right - left == run) {
+          entry[i] = src;
+        } else {
+          fill_floats(copies, 0, left);
+          copy_floats(copies + left, src + left, right - left);
+          fill_floats(copies + right, 0, run - right);
+          entry[i] = copies;
+          copies += run;
         }
-        if (left) fill_floats(dst, 0, left);
-        copy_floats(dst + left, a.x + (win.offset[i] + r * a.dh * a.w * a.c + left), right - left);
-        if (right < run) fill_floats(dst + right, 0, run - right);
       }
-    }
-    return {entry, 1, taps * cg};
+    return {first, a.kh, run};
   }
 };
 
@@ -141,7 +135,7 @@ void conv2d_f32(const ConvArgs& a) {
   }
   const int64_t k = int64_t(a.kh) * a.kw * cg;
   const Contraction p = {a.groups, pixels, og,   k,    a.w_packed, packed_b_size(k, og), a.y,
-                         og,       a.oc,   true, a.epilogue, a.pool};
+                         og,       a.oc,   true, tile_rows_at(a.sw * a.c, cg), a.epilogue, a.pool};
   contract(p, PixelRows(a));
 }
 

@@ -6,24 +6,13 @@
 namespace cuvil {
 namespace {
 
-// Rows at multiples of this distance share one set of a first-level cache of 8 ways and 32 KB or
-// 12 ways and 48 KB: more of them than ways evict each other on every step of k.
-constexpr int64_t SET_PERIOD_BYTES = 4096;
-
 struct MatrixRows {
   const GemmArgs& args;
-  bool gather;
-
-  explicit MatrixRows(const GemmArgs& a) : args(a) {
-    const bool same_set = a.a_row * int64_t(sizeof(float)) % SET_PERIOD_BYTES == 0 &&
-                          a.k > 64 && a.m > 4 && a.n > NR;
-    gather = a.a_col != 1 || (same_set && a.scratch);
-  }
 
   TileOperands prepare(const TileRequest& want) const {
     const float* first = args.a + want.batch * args.a_batch + want.m0 * args.a_row;
     int64_t stride = args.a_row;
-    if (gather) {
+    if (args.a_col != 1) {
       stride = gemm_scratch_stride(args.k);
       float* rows = static_cast<float*>(args.scratch) + want.thread * MR * stride;
       gather_rows(rows, stride, first, want.mr);
@@ -34,13 +23,8 @@ struct MatrixRows {
   }
 
   void gather_rows(float* dst, int64_t stride, const float* src, int64_t mr) const {
-    if (args.a_col == 1) {
-      for (int64_t i = 0; i < mr; ++i) copy_floats(dst + i * stride, src + i * args.a_row, args.k);
-    } else {
-      for (int64_t k = 0; k < args.k; ++k)
-        for (int64_t i = 0; i < mr; ++i)
-          dst[i * stride + k] = src[i * args.a_row + k * args.a_col];
-    }
+    for (int64_t k = 0; k < args.k; ++k)
+      for (int64_t i = 0; i < mr; ++i) dst[i * stride + k] = src[i * args.a_row + k * args.a_col];
   }
 };
 
@@ -60,9 +44,10 @@ void pack_strided(float* dst, const float* b, int64_t k, int64_t cols, int64_t r
 }  // namespace
 
 void gemm_f32(const GemmArgs& a) {
-  const Contraction p = {a.batch, a.m,       a.n,   a.k,   a.b,        a.b_batch, a.c,
-                         a.c_batch, a.c_row, false, a.epilogue, a.pool};
-  contract(p, MatrixRows(a));
+  const int64_t row_limit = a.a_col == 1 ? tile_rows_at(a.a_row, a.k) : MR;
+  const Contraction p = {a.batch,   a.m,     a.n,   a.k,       a.b,        a.b_batch, a.c,
+                         a.c_batch, a.c_row, false, row_limit, a.epilogue, a.pool};
+  contract(p, MatrixRows{a});
 }
 
 void pack_b_f32(float* dst, const float* b, int64_t k, int64_t n, int64_t row, int64_t col) {
