@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from cuvil.frontends.emitter import Emitter
+from cuvil.ir.builder import Builder, TypeRules
 from cuvil.ir.core import Block, Location, Module, Value
 from cuvil.ir.types import F32, TensorType
 from cuvil.ops.base import ShapeContext
 from cuvil.ops.typing import Inference
-from cuvil.ir.builder import Builder, TypeRules
 from cuvil.sym.constraint import Constraint
 from cuvil.sym.expr import floordiv, mod, symbol
 from cuvil.sym.parse import parse_constraint

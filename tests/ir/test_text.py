@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.ir.samples import N, sample
 
 from cuvil.errors import InvalidModelError
 from cuvil.frontends.emitter import Emitter
@@ -21,7 +22,6 @@ from cuvil.ir.types import BF16, BOOL, DTYPES, F16, F32, F64, I8, I64, U64, Tens
 from cuvil.ir.weights import weights_of
 from cuvil.sym.expr import Dim, add, floordiv, maximum, minimum, mod, mul, symbol
 from cuvil.sym.parse import parse_dim
-from tests.ir.samples import N, sample
 
 
 @pytest.mark.parametrize("locations", [False, True])
@@ -160,7 +160,8 @@ _TEXT = """"builtin.module"() ({
   ^bb0(%arg0: T):
     %0 = "cuvil.exp"(%arg0) {axis = 1 : i64} : (T) -> T
     "func.return"(%0) : (T) -> ()
-  }) {cuvil.inputs = ["x"], cuvil.outputs = ["y"], cuvil.symbols = [#cuvil.symbol<n, 1, inf>]} : () -> ()
+  }) {cuvil.inputs = ["x"], cuvil.outputs = ["y"],
+      cuvil.symbols = [#cuvil.symbol<n, 1, inf>]} : () -> ()
 }) : () -> ()
 """.replace("T", "!cuvil.tensor<[n] x f32>")
 
@@ -193,7 +194,7 @@ def test_hand_written_text_parses() -> None:
         ('cuvil.outputs = ["y"]', "cuvil.outputs = []", "need one name for each value"),
         ('cuvil.inputs = ["x"]', "cuvil.inputs = [3]", "expected a list|must be a list of str"),
         ("}) : () -> ()\n", "}) : () -> () x", "expected the end of the text"),
-        ("}) : () -> ()\n", "", "line 7, column 1: expected"),
+        ("}) : () -> ()\n", "", "line 8, column 1: expected"),
         ('    "func.return"', '    "cuvil.return"', "needs func.return at its end"),
         ("<{function_type = (!cuvil.tensor<[n] x f32>)", "<{function_type = ()",
          "function_type differs"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ _NUMBER = re.compile(
     r"(0x[0-9A-Fa-f]+|-?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?)(?:\s*:\s*([a-z]+[0-9]+))?"
 )
 _INTS = re.compile(r"array<i64(?::\s*([-0-9,\s]*))?>")
+_BOOLS = MappingProxyType({"true": True, "false": False})
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_$.]*")
 _WORD = re.compile(r"true\b|false\b|unit\b")
 _TAGGED = re.compile(r"#cuvil\.(\w+)<")
@@ -253,7 +255,7 @@ class AttrParser(Scanner):
             self.fail(f"{len(pieces)} elements do not fill {form}", at)
         try:
             values = _elements(pieces, form.dtype)
-        except (ValueError, OverflowError):
+        except (KeyError, ValueError, OverflowError):
             self.fail(f"expected elements of {form.dtype}", start)
         return Weight(values.reshape(tuple(int(d) for d in form.shape)), name)  # type: ignore[arg-type]
 
@@ -290,9 +292,9 @@ def _unescape(match: re.Match[bytes]) -> bytes:
 
 
 def _elements(pieces: list[str], dtype: DType) -> np.ndarray[Any, Any]:
-    """The elements; ``0x...`` are the bits of a float. Raises ValueError, OverflowError."""
+    """The elements; ``0x...`` are the bits of a float. Raises KeyError, ValueError, OverflowError."""
     if dtype.kind == "b":
-        return np.array([{"true": True, "false": False}.get(p, p) for p in pieces]).astype(bool)
+        return np.array([_BOOLS[p] for p in pieces], dtype=np.bool_)
     if dtype.is_integer:
         return np.array([int(p) for p in pieces], dtype=dtype.numpy)
     out = np.zeros(len(pieces), dtype=dtype.numpy)

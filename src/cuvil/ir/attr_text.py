@@ -72,7 +72,7 @@ def elements_text(array: np.ndarray[Any, Any]) -> str:
     """All elements in row-major order, exactly."""
     flat = array.reshape(-1)
     if flat.dtype.kind in "iub":
-        return ", ".join("true" if x is True else "false" if x is False else str(x) for x in flat.tolist())
+        return ", ".join(str(x).lower() for x in flat.tolist())
     bits = flat.view(f"u{flat.dtype.itemsize}")
     values = flat.astype(np.float64)
     return ", ".join(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from cuvil.ir.attr_parser import TYPE, AttrParser, SymbolRange
 from cuvil.ir.attr_text import DIGEST_CHARACTERS
@@ -140,7 +140,7 @@ class _Parser(AttrParser):
         self._define(names, op.results, start)
         return op
 
-    def _explain_head(self) -> None:
+    def _explain_head(self) -> NoReturn:
         """Fail at the first part of an op that is wrong."""
         self.match(_RESULTS)
         self.need(_NAME, 'an operation such as %0 = "cuvil.add"(%1, %2)')

@@ -17,7 +17,8 @@ Shape = tuple[Dim, ...]
 class DType:
     """An element type: its MLIR-like name, kind, size in bytes and C++ spelling.
 
-    ``kind`` is "f" float, "i" signed, "u" unsigned or "b" bool. A bool is one byte, 0 or 1.
+    ``kind`` is "f" float, "i" signed, "u" unsigned or "b" bool. A bool is one byte, 0 or 1; a
+    16-bit float is kept as its bits.
     """
 
     name: str
@@ -48,8 +49,8 @@ class DType:
 
 F64 = DType("f64", "f", 8, "double")
 F32 = DType("f32", "f", 4, "float")
-F16 = DType("f16", "f", 2, "_Float16")
-BF16 = DType("bf16", "f", 2, "__bf16")
+F16 = DType("f16", "f", 2, "uint16_t")
+BF16 = DType("bf16", "f", 2, "uint16_t")
 I64 = DType("i64", "i", 8, "int64_t")
 I32 = DType("i32", "i", 4, "int32_t")
 I16 = DType("i16", "i", 2, "int16_t")

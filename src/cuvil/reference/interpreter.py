@@ -57,7 +57,9 @@ def run_function(
     return outputs
 
 
-def run_op(op: Op, arrays: Sequence[Array], symbols: Mapping[str, int] | None = None) -> list[Array]:
+def run_op(
+    op: Op, arrays: Sequence[Array], symbols: Mapping[str, int] | None = None
+) -> list[Array]:
     """The results of one op for these operands; ``symbols`` gives the values of its symbols."""
     return _Run(dict(symbols or {}), None).op(op, list(arrays))
 

