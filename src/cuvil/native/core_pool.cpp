@@ -1,0 +1,125 @@
+// Pooling: one output position at a time, vectors along the channels, the window inside registers.
+#include "pool.hpp"
+
+#include "vec.hpp"
+
+namespace cuvil {
+namespace {
+
+struct Max {
+  static CUVIL_INLINE vf seed() { return splat(-__builtin_inff()); }
+  // A NaN in x replaces m; a NaN in m stays, since comparing with it is false.
+  static CUVIL_INLINE vf join(vf m, vf x) { return ((x > m) | (x != x)) ? x : m; }
+  static CUVIL_INLINE vf finish(vf m, float) { return m; }
+};
+struct Sum {
+  static CUVIL_INLINE vf seed() { return vf{}; }
+  static CUVIL_INLINE vf join(vf m, vf x) { return m + x; }
+  static CUVIL_INLINE vf finish(vf m, float count) { return m / splat(count); }
+};
+
+// The part of a window that lies inside the input: taps [from, to) at first + tap * dilation.
+struct Span {
+  int64_t first, from, to;
+
+  Span(const PoolAxis& a, int64_t o) {
+    first = o * a.stride - a.begin;
+    from = first < 0 ? ceil_div(-first, a.dilation) : 0;
+    to = first < a.size ? min64(a.kernel, ceil_div(a.size - first, a.dilation)) : 0;
+    from = min64(from, to);
+  }
+  int64_t count() const { return to - from; }
+};
+
+// Taps inside the padded input.
+int64_t padded_count(const PoolAxis& a, int64_t o) {
+  const int64_t first = o * a.stride - a.begin, limit = a.size + a.end;
+  return first < limit ? min64(a.kernel, ceil_div(limit - first, a.dilation)) : 0;
+}
+
+struct Window {
+  Span d, h, w;
+  const float* image;
+};
+
+// V vectors of channels from c0 on; `left` channels of the last one exist.
+template <class Op, int V>
+CUVIL_INLINE void pool_channels(const PoolingArgs& a, const Window& win, int64_t c0, int64_t left,
+                                float count, float* y) {
+  const PoolAxis &ad = a.axes[0], &ah = a.axes[1], &aw = a.axes[2];
+  vf acc[V];
+#pragma unroll
+  for (int v = 0; v < V; ++v) acc[v] = Op::seed();
+  for (int64_t i = win.d.from; i < win.d.to; ++i) {
+    const int64_t z = (win.d.first + i * ad.dilation) * ah.size;
+    for (int64_t j = win.h.from; j < win.h.to; ++j) {
+      const int64_t row = (z + win.h.first + j * ah.dilation) * aw.size + win.w.first;
+      const float* p = win.image + (row + win.w.from * aw.dilation) * a.c + c0;
+      for (int64_t k = win.w.from; k < win.w.to; ++k, p += aw.dilation * a.c) {
+#pragma unroll
+        for (int v = 0; v < V; ++v) {
+          const bool whole = v + 1 < V || left == VL;
+          acc[v] = Op::join(acc[v], whole ? load(p + v * VL) : load_n(p + v * VL, left));
+        }
+      }
+    }
+  }
+#pragma unroll
+  for (int v = 0; v < V; ++v) {
+    const vf out = Op::finish(acc[v], count);
+    if (v + 1 < V || left == VL) {
+      store(y + c0 + v * VL, out);
+    } else {
+      store_n(y + c0 + v * VL, out, left);
+    }
+  }
+}
+
+template <class Op>
+CUVIL_INLINE void pool_position(const PoolingArgs& a, const Window& win, float count, float* y) {
+  int64_t c = 0;
+  for (; c + 4 * VL <= a.c; c += 4 * VL) pool_channels<Op, 4>(a, win, c, VL, count, y);
+  for (; c < a.c; c += VL) pool_channels<Op, 1>(a, win, c, min64(VL, a.c - c), count, y);
+}
+
+template <class Op, bool average>
+void pool_rows(const PoolingArgs& a, int64_t begin, int64_t end) {
+  const PoolAxis &ad = a.axes[0], &ah = a.axes[1], &aw = a.axes[2];
+  for (int64_t r = begin; r < end; ++r) {
+    const int64_t oh = r % ah.out, od = r / ah.out % ad.out, n = r / ah.out / ad.out;
+    const float* image = a.x + n * ad.size * ah.size * aw.size * a.c;
+    Window win = {Span(ad, od), Span(ah, oh), Span(aw, 0), image};
+    const int64_t inside = win.d.count() * win.h.count();
+    const int64_t padded = average ? padded_count(ad, od) * padded_count(ah, oh) : 0;
+    for (int64_t ow = 0; ow < aw.out; ++ow) {
+      win.w = Span(aw, ow);
+      int64_t count = inside * win.w.count();
+      if (count == 0) {
+        count = 1;
+      } else if (average) {
+        if (a.count_include_pad) count = padded * padded_count(aw, ow);
+        if (a.divisor) count = a.divisor;
+      }
+      pool_position<Op>(a, win, float(count), a.y + (r * aw.out + ow) * a.c);
+    }
+  }
+}
+
+template <class Op, bool average>
+void run(const PoolingArgs& a) {
+  const int64_t rows = a.n * a.axes[0].out * a.axes[1].out;
+  const int64_t window = a.axes[0].kernel * a.axes[1].kernel * a.axes[2].kernel;
+  const int64_t per_row = a.axes[2].out * window * round_up(a.c, VL);
+  // Some 64 thousand elements read take a few microseconds.
+  const int64_t grain = max64(1, (int64_t(1) << 16) / max64(1, per_row));
+  parallel_for(a.pool, rows, grain, [&](int64_t begin, int64_t end, int32_t) {
+    pool_rows<Op, average>(a, begin, end);
+  });
+}
+
+}  // namespace
+
+void max_pool_f32(const PoolingArgs& a) { run<Max, false>(a); }
+void average_pool_f32(const PoolingArgs& a) { run<Sum, true>(a); }
+
+}  // namespace cuvil
