@@ -1,0 +1,194 @@
+"""An ONNX model to a captured module: the driver over graphs, functions and nodes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto
+
+from cuvil.errors import InvalidModelError, UnsupportedNode, UnsupportedOpError
+from cuvil.frontends.emitter import Emitter
+from cuvil.frontends.onnx.dims import Given, InputDims
+from cuvil.frontends.onnx.load import load_model, opset_table
+from cuvil.frontends.onnx.node import Item, ItemList
+from cuvil.frontends.onnx.scope import Context, Scope
+from cuvil.frontends.onnx.types import UnsupportedType, dtype_from, type_name
+from cuvil.frontends.onnx.walk import Walker
+from cuvil.ir.core import Module, Value
+from cuvil.ir.types import TensorType, dtype_of
+from cuvil.sym.constraint import Constraint
+from cuvil.sym.dim import Dim
+
+Shapes = Mapping[str, Sequence[Given]]
+SEQUENCE_HINT = "give the model tensors instead, one for each item"
+
+
+def capture_onnx(
+    source: str | os.PathLike[str] | bytes | ModelProto,
+    dynamic: Mapping[str, Mapping[int, str | Dim]] | None = None,
+    constraints: Sequence[str | Constraint] = (),
+    input_shapes: Shapes | None = None,
+    fixed_inputs: Mapping[str, np.ndarray[Any, Any]] | None = None,
+) -> Module:
+    """Translate a model, at stage "captured".
+
+    ``dynamic`` names input dims (it wins over the model's declaration), ``input_shapes`` sizes
+    them (an entry may also be a name, a Dim, or None for "as declared"). ``fixed_inputs`` gives
+    values to inputs that decide shapes or branches: they become constants and leave the call;
+    module.source["fixed_inputs"] names them. Raises InvalidModelError for a malformed model,
+    UnsupportedOpError with every node that can't be translated.
+    """
+    model, folder = load_model(source)
+    emitter = Emitter({})
+    context = Context(emitter, folder, model)
+    inputs = _Inputs(model, context, dynamic or {}, input_shapes or {}, fixed_inputs or {})
+    walker = Walker(context)
+    scope = Scope(context, model.graph, inputs.declare(), None)
+    asked = inputs.dims.constraints(constraints)
+    names = [value.name for value in model.graph.output]
+    outputs = walker.graph(scope, model.graph, opset_table(model.opset_import), {}, names)
+    problems = [*inputs.problems, *context.problems]
+    values, labels = _flatten(names, outputs, problems)
+    if problems:
+        raise UnsupportedOpError(problems)
+    facts = {
+        "frontend": "onnx",
+        "opset": opset_table(model.opset_import)[""],
+        "producer": f"{model.producer_name} {model.producer_version}".strip(),
+        "dims": inputs.dims.originals,
+        "fixed_inputs": sorted(fixed_inputs or ()),
+        "notes": context.notes + _declared_notes(model, dict(zip(names, outputs, strict=True))),
+    }
+    name = model.graph.name or "model"
+    return emitter.finish(values, labels, asked, name, source=facts)
+
+
+class _Inputs:
+    """The graph's inputs: those that are constants, those of the call, and their shapes."""
+
+    def __init__(
+        self,
+        model: ModelProto,
+        context: Context,
+        dynamic: Mapping[str, Mapping[int, str | Dim]],
+        shapes: Shapes,
+        fixed: Mapping[str, Any],
+    ) -> None:
+        self.context = context
+        self.dims = InputDims(context.e.context)
+        self.dynamic = dynamic
+        self.shapes = shapes
+        self.fixed = fixed
+        self.problems: list[UnsupportedNode] = []
+        stored = {t.name for t in model.graph.initializer}
+        stored |= {t.values.name for t in model.graph.sparse_initializer}
+        self.protos = [value for value in model.graph.input if value.name not in stored]
+        known = {value.name for value in self.protos}
+        for name in (*dynamic, *shapes, *fixed):
+            if name not in known:
+                raise InvalidModelError(
+                    f"the model has no input {name!r}",
+                    hint=f"its inputs are: {', '.join(sorted(known)) or 'none'}",
+                )
+
+    def declare(self) -> dict[str, Item | None]:
+        """Emit the function's arguments; name to value (None for one that can't be)."""
+        seen: set[str] = set()
+        for proto in self.protos:
+            if proto.name in seen:
+                raise InvalidModelError(f"the model has two inputs called {proto.name!r}")
+            seen.add(proto.name)
+            if proto.name not in self.fixed and proto.type.HasField("tensor_type"):
+                self.dims.learn(*self._dims(proto))
+        return {proto.name: self._declare(proto) for proto in self.protos}
+
+    def _declare(self, proto: Any) -> Item | None:
+        if proto.name in self.fixed:
+            array = np.asarray(self.fixed[proto.name])
+            return self.context.e.weight(array, proto.name)
+        kind = proto.type.WhichOneof("value") or "no type"
+        if kind != "tensor_type":
+            word = kind.removesuffix("_type")
+            reason = f"the input is a {word}, and how many tensors it holds is not known"
+            self.problems.append(UnsupportedNode(word, "", f"input {proto.name}", reason, SEQUENCE_HINT))
+            return None
+        try:
+            dtype = dtype_from(proto.type.tensor_type.elem_type)
+        except UnsupportedType as error:
+            reason = f"tensors of type {error} are not supported"
+            self.problems.append(UnsupportedNode("input", str(error), f"input {proto.name}", reason))
+            return None
+        declared, given = self._dims(proto)
+        shape = self.dims.shape(proto.name, declared, given)
+        return self.context.e.input(proto.name, TensorType(shape, dtype))
+
+    def _dims(self, proto: Any) -> tuple[list[Any], dict[int, Given]]:
+        asked = self.shapes.get(proto.name)
+        if proto.type.tensor_type.HasField("shape"):
+            declared = [
+                d.dim_param if d.WhichOneof("value") == "dim_param" else int(d.dim_value)
+                for d in proto.type.tensor_type.shape.dim
+            ]
+        elif asked is not None:
+            declared = [""] * len(asked)
+        else:
+            raise InvalidModelError(
+                f"input {proto.name!r} has no declared shape",
+                hint=f'give one, such as input_shapes={{"{proto.name}": (1, 3, 224, 224)}}',
+            )
+        if asked is not None and len(asked) != len(declared):
+            raise InvalidModelError(
+                f"input {proto.name!r} has rank {len(declared)}, the given shape {tuple(asked)} "
+                f"has rank {len(asked)}"
+            )
+        given: dict[int, Given] = {i: d for i, d in enumerate(asked or ()) if d is not None}
+        for axis, name in self.dynamic.get(proto.name, {}).items():
+            if not -len(declared) <= axis < len(declared):
+                raise InvalidModelError(f"input {proto.name!r} has no dimension {axis}")
+            given[axis % len(declared)] = name
+        return declared, given
+
+
+def _flatten(
+    names: Sequence[str], outputs: Sequence[Item | None], problems: list[UnsupportedNode]
+) -> tuple[list[Value], list[str]]:
+    values: list[Value] = []
+    labels: list[str] = []
+    for name, item in zip(names, outputs, strict=True):
+        if isinstance(item, ItemList):
+            values.extend(item.items)
+            labels.extend(f"{name}_{i}" for i in range(len(item.items)))
+        elif item is not None:
+            values.append(item)
+            labels.append(name)
+        elif not problems:
+            problems.append(UnsupportedNode("output", "", name, "it was not computed"))
+    return values, labels
+
+
+def _declared_notes(model: ModelProto, outputs: Mapping[str, Item | None]) -> list[str]:
+    """Where the model's declared outputs contradict what was inferred (which is what counts)."""
+    notes = []
+    for proto in model.graph.output:
+        value = outputs.get(proto.name)
+        if not isinstance(value, Value) or not proto.type.HasField("tensor_type"):
+            continue
+        tensor = proto.type.tensor_type
+        if tensor.elem_type and type_name(tensor.elem_type) != "UNDEFINED":
+            try:
+                if dtype_from(tensor.elem_type) != dtype_of(value.type.dtype.numpy):
+                    notes.append(f"output {proto.name!r} is declared {type_name(tensor.elem_type)}")
+            except UnsupportedType:
+                notes.append(f"output {proto.name!r} is declared {type_name(tensor.elem_type)}")
+        if tensor.HasField("shape"):
+            declared = [int(d.dim_value) for d in tensor.shape.dim]
+            wrong = len(declared) != value.type.rank or any(
+                d > 0 and isinstance(have, int) and d != have
+                for d, have in zip(declared, value.type.shape, strict=False)
+            )
+            if wrong:
+                notes.append(f"output {proto.name!r} is declared {declared}, it is {value.type}")
+    return notes

@@ -1,0 +1,134 @@
+"""The symbols of a model's inputs: declared dims to expressions with names Cuvil can write."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cuvil.errors import InvalidModelError
+from cuvil.ops.base import ShapeContext
+from cuvil.sym.constraint import Constraint
+from cuvil.sym.dim import Dim as NamedDim
+from cuvil.sym.expr import Dim, Expr, symbol, symbols_of
+from cuvil.sym.parse import parse_constraint, parse_dim
+
+Given = int | str | NamedDim | None
+_NAMELESS = re.compile(r"|\?|None|none|-?\d+|unk|unknown|dynamic")
+_RESERVED = frozenset(("max", "min", "floordiv", "mod"))
+
+
+class InputDims:
+    """Gives each declared dim an int or an expression; remembers the original names.
+
+    A dim without a name of its own ('', '?', '-1', 0) is a symbol of its own. A size left free is
+    taken to be at least 1, unless a named Dim says 0.
+    """
+
+    def __init__(self, context: ShapeContext) -> None:
+        self.context = context
+        self.originals: dict[str, str] = {}
+        self._by_name: dict[str, str] = {}
+        self._fixed: dict[str, int] = {}
+        self._named: set[str] = set()
+
+    def learn(self, declared: Sequence[Any], given: Mapping[int, Given]) -> None:
+        """First pass: note which names are dims of their own, and which the user fixed."""
+        for axis, d in enumerate(declared):
+            if not isinstance(d, str) or _NAMELESS.fullmatch(d):
+                continue
+            self._named.add(d)
+            size = given.get(axis)
+            if isinstance(size, int) and size >= 0 and self._fixed.setdefault(d, size) != size:
+                raise InvalidModelError(
+                    f"dimension {d!r} is given two sizes: {self._fixed[d]} and {size}"
+                )
+
+    def shape(self, tensor: str, declared: Sequence[Any], given: Mapping[int, Given]) -> tuple[Dim, ...]:
+        """The dims of one input; ``declared`` has int, str or None entries."""
+        return tuple(self._dim(tensor, axis, d, given.get(axis)) for axis, d in enumerate(declared))
+
+    def _dim(self, tensor: str, axis: int, declared: Any, given: Given) -> Dim:
+        if isinstance(given, NamedDim):
+            return self._symbol(given.name, given.min, given.max)
+        if isinstance(given, str) and not _NAMELESS.fullmatch(given):
+            return self._symbol(given)
+        if isinstance(given, int) and given >= 0:
+            return given
+        if isinstance(declared, int) and declared > 0 and given is None:
+            return declared
+        if isinstance(declared, str) and not _NAMELESS.fullmatch(declared):
+            if declared in self._fixed:
+                return self._fixed[declared]
+            return self._expression(declared) or self._symbol(declared)
+        name = self._fresh(f"{tensor}_d{axis}")
+        self.originals[name] = declared if isinstance(declared, str) else str(declared or "")
+        return self._new(name, 1, None)
+
+    def _expression(self, text: str) -> Dim | None:
+        """Exporters write derived dims as text ("2*seq"): read it if its names are dims too."""
+        if text.isidentifier():
+            return None
+        try:
+            value = parse_dim(text)
+        except InvalidModelError:
+            return None
+        names = symbols_of(value)
+        if not isinstance(value, Expr) or not names <= self._named or text in names:
+            return None
+        return value
+
+    def _symbol(self, original: str, low: int = 1, high: int | None = None) -> Dim:
+        name = self._by_name.get(original)
+        if name is None:
+            name = self._by_name[original] = self._fresh(original)
+            self.originals[name] = original
+            return self._new(name, low, high)
+        old_low, old_high = self.context.symbols[name]
+        ends = [end for end in (old_high, high) if end is not None]
+        return self._new(name, max(old_low, low), min(ends) if ends else None)
+
+    def _new(self, name: str, low: int, high: int | None) -> Dim:
+        self.context.symbols[name] = (low, high)
+        return symbol(name)
+
+    def _fresh(self, text: str) -> str:
+        name = re.sub(r"\W", "_", text, flags=re.ASCII).strip("_") or "d"
+        if name[0].isdigit() or name in _RESERVED:
+            name = f"d{name}"
+        base, k = name, 1
+        while name in self.context.symbols:
+            k += 1
+            name = f"{base}_{k}"
+        return name
+
+    def constraints(self, asked: Sequence[str | Constraint]) -> list[Constraint]:
+        """The user's constraints; those that bound one symbol narrow its bounds as well."""
+        found = []
+        for item in asked:
+            constraint = parse_constraint(item) if isinstance(item, str) else item
+            unknown = constraint.symbols() - set(self.context.symbols)
+            if unknown:
+                names = ", ".join(sorted(self.context.symbols)) or "none"
+                raise InvalidModelError(
+                    f"constraint {constraint}: no dimension is called {', '.join(sorted(unknown))}",
+                    hint=f"the model's dimensions are: {names}",
+                )
+            found.append(constraint)
+            self._narrow(constraint)
+        return found
+
+    def _narrow(self, constraint: Constraint) -> None:
+        left, relation, right = constraint.left, constraint.relation, constraint.right
+        names = symbols_of(left)
+        if len(names) != 1 or left != symbol(name := next(iter(names))) or not isinstance(right, int):
+            return
+        low, high = self.context.symbols[name]
+        if relation in (">", ">=", "=="):
+            low = max(low, right + (relation == ">"))
+        if relation in ("<", "<=", "=="):
+            end = right - (relation == "<")
+            high = end if high is None else min(high, end)
+        if high is not None and high < low:
+            raise InvalidModelError(f"constraint {constraint} leaves no size for {name}")
+        self.context.symbols[name] = (low, high)

@@ -1,0 +1,196 @@
+"""What is known at capture: constants folded through the ops' references, shapes as dims.
+
+Models compute shapes, scales and conditions with tensors; operators that need such a value as an
+attribute ask here. Three answers, each or None: the array of a value that depends on constants
+only, the dims of an integer tensor that depends on symbols only, and the same through floats.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from cuvil.frontends.emitter import Emitter
+from cuvil.ir.core import Op, Value
+from cuvil.ir.types import I64
+from cuvil.ops.registry import registry
+from cuvil.sym.expr import Dim, Expr, add, floordiv, mul
+
+Array = np.ndarray[Any, Any]
+Ratio = tuple[Dim, int]
+_SMALL = 64
+_CONSTANT_LIMIT = 1 << 24
+_MOVES = ("reshape", "transpose", "broadcast", "slice", "concat", "gather")
+
+
+class Knowledge:
+    """Answers about values of one function under construction; results are remembered."""
+
+    def __init__(self, emitter: Emitter) -> None:
+        self.e = emitter
+        self._arrays: dict[int, tuple[Value, Array | None]] = {}
+        self._ratios: dict[int, tuple[Value, Array | None]] = {}
+
+    def array(self, value: Value) -> Array | None:
+        """The elements, if they depend on constants only and are not too many."""
+        found = self.e.constant(value)
+        if found is not None:
+            return found
+        kept = self._arrays.get(id(value))
+        if kept is None:
+            kept = self._arrays[id(value)] = (value, self._fold(value))
+        return kept[1]
+
+    def _fold(self, value: Value) -> Array | None:
+        op = value.op
+        if op is None or not value.type.is_static or op.regions:
+            return None
+        if int(value.type.elements) > _CONSTANT_LIMIT:  # type: ignore[arg-type]
+            return None
+        if any(isinstance(d, Expr) for key in ("values", "start") for d in op.attrs.get(key, ())):
+            return None
+        operands = []
+        for operand in op.operands:
+            array = self.array(operand)
+            if array is None:
+                return None
+            operands.append(array)
+        rule = registry()[op.name].reference
+        return np.asarray(rule(operands, op.attrs, [r.type for r in op.results])[value.index])
+
+    def dims(self, value: Value) -> list[Dim] | None:
+        """The elements of an integer or bool tensor as dims, flat."""
+        if value.type.dtype.is_float:
+            return None
+        found = self.e.known(value)
+        if found is not None:
+            return found
+        array = self.array(value)
+        return None if array is None else [int(x) for x in array.reshape(-1)]
+
+    def settle(self, value: Value) -> Value:
+        """A small integer or bool tensor whose elements are known, as a source op of its own.
+
+        Later questions then find the answer at once, however long the chain behind it.
+        """
+        op, dtype = value.op, value.type.dtype
+        if op is None or op.short in ("constant", "dims") or not value.type.is_static:
+            return value
+        if dtype.is_float or int(value.type.elements) > _SMALL:  # type: ignore[arg-type]
+            if int(value.type.elements) <= _SMALL:  # type: ignore[arg-type]
+                self.array(value)
+            return value
+        known = self.dims(value)
+        if known is None and op.short == "cast":
+            known = self._truncated(op.operands[0])
+        if known is None:
+            return value
+        if not any(isinstance(d, Expr) for d in known):
+            data = np.array(known, dtype=object).astype(dtype.numpy)
+            return self.e.weight(data.reshape(value.type.shape))
+        flat = self.e.dims(known)
+        return self.e.cast(self.e.reshape(flat, value.type.shape), dtype) if (
+            value.type.rank != 1 or dtype != I64
+        ) else flat
+
+    def _truncated(self, value: Value) -> list[Dim] | None:
+        ratios = self.ratios(value)
+        if ratios is None:
+            return None
+        out = []
+        for num, den in ratios.reshape(-1):
+            if den != 1 and not self.e.context.facts.nonnegative(num):
+                return None
+            out.append(self.e.simplify(floordiv(num, den)))
+        return out
+
+    def ratios(self, value: Value) -> Array | None:
+        """A small float tensor as exact fractions (num: Dim, den: int), an object array.
+
+        Only where f32 arithmetic gives the same integers for sizes below 2**12 and divisors up to
+        1024: a product or quotient of such integers is then exact or rounds to the same floor.
+        """
+        kept = self._ratios.get(id(value))
+        if kept is None:
+            kept = self._ratios[id(value)] = (value, self._ratio(value))
+        return kept[1]
+
+    def _ratio(self, value: Value) -> Array | None:
+        op = value.op
+        if op is None or not value.type.is_static:
+            return None
+        if int(value.type.elements) > _SMALL:  # type: ignore[arg-type]
+            return None
+        if not value.type.dtype.is_float:
+            known = self.dims(value)
+            return None if known is None else _pack([(d, 1) for d in known], value)
+        array = self.e.constant(value)
+        if array is not None:
+            pairs = [_fraction(float(x)) for x in array.reshape(-1)]
+            return None if any(p is None for p in pairs) else _pack(pairs, value)
+        inputs = [self.ratios(v) for v in op.operands]
+        if any(x is None for x in inputs):
+            return None
+        return self._ratio_of(op, inputs, value)
+
+    def _ratio_of(self, op: Op, inputs: list[Any], value: Value) -> Array | None:
+        if op.short in _MOVES:
+            if op.short == "gather":
+                index = self.array(op.operands[1])
+                if index is None:
+                    return None
+                inputs[1] = index
+            moved = registry()[op.name].reference(inputs, op.attrs, [value.type])[0]
+            return np.asarray(moved, dtype=object)
+        if op.short == "cast":
+            return np.asarray(inputs[0])
+        columns = zip(*(x.reshape(-1) for x in inputs), strict=True)
+        pairs = [_arithmetic(op.short, items) for items in columns]
+        return None if any(p is None for p in pairs) else _pack(pairs, value)
+
+
+def _pack(pairs: Any, value: Value) -> Array:
+    out = np.empty(len(pairs), dtype=object)
+    for i, pair in enumerate(pairs):
+        out[i] = pair
+    return out.reshape(value.type.shape)
+
+
+def _fraction(number: float) -> Ratio | None:
+    if not np.isfinite(number):
+        return None
+    exact = Fraction(number)
+    if exact.denominator > 1024 or abs(exact.numerator) > 1 << 24:
+        return None
+    return exact.numerator, exact.denominator
+
+
+def _arithmetic(kind: str, items: tuple[Ratio, ...]) -> Ratio | None:
+    (a, p) = items[0]
+    if kind == "neg":
+        return mul(a, -1), p
+    if kind == "floor":
+        return floordiv(a, p), 1
+    if kind == "ceil":
+        return mul(floordiv(mul(a, -1), p), -1), 1
+    if len(items) != 2:
+        return None
+    (b, q) = items[1]
+    if kind == "add":
+        return _reduced(add(mul(a, q), mul(b, p)), p * q)
+    if kind == "sub":
+        return _reduced(add(mul(a, q), mul(b, -p)), p * q)
+    if kind == "mul":
+        return _reduced(mul(a, b), p * q)
+    if kind == "div" and isinstance(b, int) and b > 0:
+        return _reduced(mul(a, q), p * b)
+    return None
+
+
+def _reduced(num: Dim, den: int) -> Ratio | None:
+    if den > 1024:
+        return None
+    whole = floordiv(num, den)
+    return (whole, 1) if mul(whole, den) == num else (num, den)

@@ -1,0 +1,66 @@
+"""From a path, bytes or ModelProto to a ModelProto that was really parsed."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from google.protobuf.message import DecodeError
+from onnx import ModelProto
+
+from cuvil.errors import InvalidModelError
+
+
+def load_model(source: str | os.PathLike[str] | bytes | ModelProto) -> tuple[ModelProto, str | None]:
+    """The model, and the folder its external data may lie in (None without a file).
+
+    Raises InvalidModelError where the source is missing, truncated, or no ONNX model.
+    """
+    if isinstance(source, ModelProto):
+        model, folder = source, None
+    elif isinstance(source, (bytes, bytearray, memoryview)):
+        model, folder = _parse(bytes(source), "the given bytes"), None
+    else:
+        path = os.fspath(source)
+        model, folder = _parse(_read(path), path), os.path.dirname(os.path.abspath(path))
+    _check(model)
+    return model, folder
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise InvalidModelError(f"cannot read {path}: {error.strerror}") from None
+
+
+def _parse(data: bytes, what: str) -> ModelProto:
+    model = ModelProto()
+    try:
+        model.ParseFromString(data)
+    except DecodeError:
+        raise InvalidModelError(
+            f"{what} is not a complete ONNX model ({len(data)} bytes)",
+            hint="check that the file was downloaded or copied whole",
+        ) from None
+    return model
+
+
+def _check(model: ModelProto) -> None:
+    if not model.HasField("graph"):
+        raise InvalidModelError(
+            "the file holds no ONNX graph", hint="check that it is an ONNX model, and whole"
+        )
+    if not model.graph.output:
+        raise InvalidModelError("the model's graph has no outputs")
+    if not model.opset_import and model.ir_version >= 3:
+        raise InvalidModelError("the model does not say which opset it is written in")
+
+
+def opset_table(imports: Any) -> dict[str, int]:
+    """Domain to version; the default domain's two names are one, and opset 1 if not named."""
+    table = {"": 1}
+    for entry in imports:
+        table["" if entry.domain == "ai.onnx" else entry.domain] = int(entry.version)
+    return table

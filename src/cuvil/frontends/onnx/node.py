@@ -1,0 +1,166 @@
+"""One node as its translation sees it: typed inputs and attributes, and ways to refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cuvil.errors import InvalidModelError
+from cuvil.frontends.emitter import Emitter
+from cuvil.frontends.onnx.knowledge import Knowledge
+from cuvil.ir.core import Value
+from cuvil.ir.types import DType, Shape
+from cuvil.sym.expr import Dim, Expr
+
+Array = np.ndarray[Any, Any]
+
+
+class Refused(Exception):
+    """A node that can't be translated: why, and a way round."""
+
+    def __init__(self, reason: str, hint: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.hint = hint
+
+
+@dataclass(frozen=True)
+class ItemList:
+    """An ONNX sequence, taken apart at capture: its items in order."""
+
+    items: tuple[Value, ...]
+
+
+Item = Value | ItemList
+Result = Item | Sequence[Item | None]
+Handler = Callable[["Node"], Result]
+FIXED = "give this input's value at compile time, or export the model with it as a constant"
+
+
+class Node:
+    """A node under translation. ``version`` is the opset version of its domain."""
+
+    def __init__(
+        self,
+        op: str,
+        domain: str,
+        version: int,
+        inputs: Sequence[Item | None],
+        outputs: Sequence[str],
+        attrs: Mapping[str, Any],
+        emitter: Emitter,
+        knowledge: Knowledge,
+    ) -> None:
+        self.op = op
+        self.domain = domain
+        self.version = version
+        self.inputs = inputs
+        self.outputs = outputs
+        self.attrs = attrs
+        self.e = emitter
+        self.knowledge = knowledge
+
+    def __getitem__(self, index: int) -> Value:
+        """A tensor input that must be there."""
+        item = self.inputs[index] if index < len(self.inputs) else None
+        if item is None:
+            raise InvalidModelError(f"{self.op} needs an input {index}", where=str(self.e.loc))
+        if isinstance(item, ItemList):
+            raise InvalidModelError(f"{self.op}: input {index} is a sequence", where=str(self.e.loc))
+        return item
+
+    def optional(self, index: int) -> Value | None:
+        """A tensor input, or None where it is left out."""
+        return self[index] if self.has(index) else None
+
+    def has(self, index: int) -> bool:
+        """Whether an input is there."""
+        return index < len(self.inputs) and self.inputs[index] is not None
+
+    def sequence(self, index: int) -> tuple[Value, ...]:
+        """A sequence input's items."""
+        item = self.inputs[index] if index < len(self.inputs) else None
+        if not isinstance(item, ItemList):
+            raise InvalidModelError(f"{self.op}: input {index} is no sequence", where=str(self.e.loc))
+        return item.items
+
+    def values(self) -> list[Value]:
+        """All inputs, as tensors."""
+        return [self[i] for i in range(len(self.inputs))]
+
+    def wants(self, index: int) -> bool:
+        """Whether the model uses an output."""
+        return index < len(self.outputs) and bool(self.outputs[index])
+
+    def integer(self, name: str, default: int | None = None) -> int:
+        """An integer attribute."""
+        return int(self._attr(name, default, (int,)))
+
+    def number(self, name: str, default: float | None = None) -> float:
+        """A float attribute."""
+        return float(self._attr(name, default, (int, float)))
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """A string attribute."""
+        return str(self._attr(name, default, (str,)))
+
+    def integers(self, name: str, default: Sequence[int] | None = None) -> list[int]:
+        """An attribute of integers."""
+        return list(self._attr(name, default, (list, tuple)))
+
+    def _attr(self, name: str, default: Any, kinds: tuple[type, ...]) -> Any:
+        found = self.attrs.get(name, default)
+        if found is None:
+            raise InvalidModelError(f"{self.op} needs the attribute {name!r}", where=str(self.e.loc))
+        if not isinstance(found, kinds):
+            raise InvalidModelError(
+                f"{self.op}: attribute {name!r} has the wrong type", where=str(self.e.loc)
+            )
+        return found
+
+    def dims(self, index: int, what: str) -> list[Dim]:
+        """The elements of an integer input, which must not depend on data."""
+        known = self.knowledge.dims(self[index])
+        if known is None:
+            raise Refused(f"{what} depends on the data of an input", FIXED)
+        return known
+
+    def static(self, index: int, what: str) -> list[int]:
+        """The elements of an integer input as plain integers."""
+        found = self.dims(index, what)
+        if any(isinstance(d, Expr) for d in found):
+            raise Refused(f"{what} depends on a symbolic dimension", "give that dimension a size")
+        return [int(d) for d in found]  # type: ignore[arg-type]
+
+    def constant(self, index: int, what: str) -> Array:
+        """The elements of an input that must be constant."""
+        found = self.knowledge.array(self[index])
+        if found is None:
+            raise Refused(f"{what} is not a constant", FIXED)
+        return found
+
+    def axis(self, name: str, default: int | None, rank: int) -> int:
+        """An axis attribute, counted from the front; ``rank`` itself is out of range."""
+        return self.count(self.integer(name, default), rank)
+
+    def count(self, axis: int, rank: int) -> int:
+        """A possibly negative axis, counted from the front."""
+        if not -rank <= axis < max(rank, 1):
+            raise InvalidModelError(
+                f"{self.op}: axis {axis} is outside rank {rank}", where=str(self.e.loc)
+            )
+        return axis % rank if rank else 0
+
+    def size(self, shape: Shape, axis: int, what: str) -> int:
+        """A dimension that must be a plain integer."""
+        d = shape[axis]
+        if isinstance(d, Expr):
+            raise Refused(f"{what} is symbolic ({d})", "give that dimension a size")
+        return d
+
+    def dtype(self) -> DType:
+        """The first input's element type."""
+        return self[0].type.dtype

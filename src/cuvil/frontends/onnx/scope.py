@@ -1,0 +1,82 @@
+"""What names mean while a graph is translated: tensors made so far, and constants on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from onnx import ModelProto
+
+from cuvil.errors import UnsupportedNode
+from cuvil.frontends.emitter import Emitter
+from cuvil.frontends.onnx.knowledge import Knowledge
+from cuvil.frontends.onnx.node import Item
+from cuvil.frontends.onnx.types import sparse_array, tensor_array
+
+
+class Context:
+    """What the translation of one model shares: the emitter, functions, findings."""
+
+    def __init__(self, emitter: Emitter, folder: str | None, model: ModelProto) -> None:
+        self.e = emitter
+        self.folder = folder
+        self.knowledge = Knowledge(emitter)
+        self.functions: Mapping[tuple[str, str], Any] = {
+            (domain_of(f.domain), f.name): f for f in model.functions
+        }
+        self.problems: list[UnsupportedNode] = []
+        self.notes: list[str] = []
+
+
+def domain_of(domain: str) -> str:
+    """The default domain has two names; the empty one is ours."""
+    return "" if domain == "ai.onnx" else domain
+
+
+class Scope:
+    """Names of one graph over those of the graphs around it.
+
+    A name whose value is None stands for a tensor that could not be translated.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        graph: Any,
+        values: dict[str, Item | None],
+        parent: Scope | None,
+    ) -> None:
+        self.context = context
+        self.values = values
+        self.parent = parent
+        self.stored = {t.name: t for t in graph.initializer} if graph is not None else {}
+        self.sparse = (
+            {t.values.name: t for t in graph.sparse_initializer} if graph is not None else {}
+        )
+
+    def names(self) -> set[str]:
+        """This graph's own inputs and constants."""
+        return {*self.values, *self.stored, *self.sparse}
+
+    def __contains__(self, name: str) -> bool:
+        if name in self.values or name in self.stored or name in self.sparse:
+            return True
+        return self.parent is not None and name in self.parent
+
+    def __getitem__(self, name: str) -> Item | None:
+        """The value of a name; a stored constant is emitted when first read.
+
+        Raises KeyError for an unknown name, UnsupportedType for a constant of such a type.
+        """
+        if name in self.values:
+            return self.values[name]
+        if name in self.stored:
+            array = tensor_array(self.stored[name], self.context.folder)
+        elif name in self.sparse:
+            array = sparse_array(self.sparse[name], self.context.folder)
+        elif self.parent is not None:
+            return self.parent[name]
+        else:
+            raise KeyError(name)
+        value = self.values[name] = self.context.e.weight(array, name)
+        return value

@@ -1,0 +1,196 @@
+"""Arithmetic, comparison, logic and casts: one element from the elements at the same place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cuvil.errors import InvalidModelError
+from cuvil.frontends.onnx.node import Handler, Node, Refused
+from cuvil.frontends.onnx.types import dtype_from, sparse_array, tensor_array
+from cuvil.ir.core import Value
+from cuvil.ir.types import BOOL, F32, F64, I64
+
+
+def old_broadcast(n: Node, a: Value, b: Value) -> Value:
+    """``b`` as opset 6 and older place it: its dims begin at ``axis`` of ``a`` (at the end if none).
+
+    Source: Add-6, attributes ``broadcast`` and ``axis``.
+    """
+    axis = n.attrs.get("axis")
+    if n.version >= 7 or not n.integer("broadcast", 0) or axis is None:
+        return b
+    axis = axis % a.type.rank if a.type.rank else 0
+    after = a.type.rank - axis - b.type.rank
+    if after < 0:
+        raise InvalidModelError(f"{n.op}: axis {axis} does not fit ranks {a.type} and {b.type}")
+    return n.e.reshape(b, (*b.type.shape, *[1] * after))
+
+
+def _unary(name: str) -> Handler:
+    return lambda n: n.e.op(name, n[0])
+
+
+def _binary(name: str) -> Handler:
+    return lambda n: n.e.map(name, n[0], old_broadcast(n, n[0], n[1]))
+
+
+def _variadic(name: str) -> Handler:
+    def handle(n: Node) -> Value:
+        out = n[0]
+        for other in n.values()[1:]:
+            out = n.e.map(name, out, other)
+        return out
+
+    return handle
+
+
+def _mean(n: Node) -> Value:
+    return n.e.with_scalar("div", _variadic("add")(n), len(n.inputs))  # type: ignore[arg-type]
+
+
+def _mod(n: Node) -> Value:
+    return n.e.map("fmod" if n.integer("fmod", 0) else "mod", n[0], n[1])
+
+
+def _pow(n: Node) -> Value:
+    """The result has the base's dtype (Pow-12); an integer to a float power goes through f64."""
+    a, b = n[0], old_broadcast(n, n[0], n[1])
+    base, exponent = a.type.dtype, b.type.dtype
+    if base == exponent:
+        return n.e.map("pow", a, b)
+    if base.is_float and not exponent.is_float:
+        return n.e.map("pow", a, n.e.cast(b, base))
+    wide = F64 if exponent.is_float else I64
+    if base.is_float and exponent.size <= base.size:
+        wide = base
+    return n.e.cast(n.e.map("pow", n.e.cast(a, wide), n.e.cast(b, wide)), base)
+
+
+def _shift(n: Node) -> Value:
+    return n.e.map("shl" if n.text("direction") == "LEFT" else "shr", n[0], n[1])
+
+
+def _clip(n: Node) -> Value:
+    """min(max(x, low), high), so that low > high gives high (Clip-13)."""
+    out = n[0]
+    if n.version < 11:
+        low, high = n.attrs.get("min"), n.attrs.get("max")
+        if low is not None:
+            out = n.e.with_scalar("max", out, low)
+        return out if high is None else n.e.with_scalar("min", out, high)
+    for index, name in ((1, "max"), (2, "min")):
+        end = n.optional(index)
+        if end is not None:
+            out = n.e.map(name, out, n.e.reshape(end, ()))
+    return out
+
+
+def _cast(n: Node) -> Value:
+    target = n.attrs.get("to")
+    if isinstance(target, str):
+        names = {"FLOAT": 1, "DOUBLE": 11, "INT32": 6, "INT64": 7, "BOOL": 9, "FLOAT16": 10}
+        target = names.get(target, -1)
+    if not isinstance(target, int):
+        raise InvalidModelError("Cast needs the attribute 'to'")
+    return n.e.cast(n[0], dtype_from(target))
+
+
+def _cast_like(n: Node) -> Value:
+    return n.e.cast(n[0], n[1].type.dtype)
+
+
+def _where(n: Node) -> Value:
+    return n.e.map("select", n[0], n[1], n[2])
+
+
+def _reciprocal(n: Node) -> Value:
+    return n.e.map("div", n.e.scalar(1, n.dtype()), n[0])
+
+
+def _isinf(n: Node) -> Value:
+    down, up = n.integer("detect_negative", 1), n.integer("detect_positive", 1)
+    found = n.e.op("isinf", n[0])
+    if down and up:
+        return found
+    if not down and not up:
+        return n.e.map("and", found, n.e.scalar(False, BOOL))
+    side = n.e.with_scalar("gt" if up else "lt", n[0], 0)
+    return n.e.op("and", found, side)
+
+
+def _identity(n: Node) -> Any:
+    return n.inputs[0]
+
+
+def _dropout(n: Node) -> list[Value | None]:
+    """Inference: the input, and a mask of ones. Training mode with a ratio is refused."""
+    if n.version >= 12 and n.has(2):
+        if any(n.constant(2, "training_mode")) and not (
+            n.has(1) and float(n.constant(1, "ratio").reshape(-1)[0]) == 0.0
+        ):
+            raise Refused("training mode draws random numbers", "export the model for inference")
+    if not n.wants(1):
+        return [n[0]]
+    kind = BOOL if n.version >= 10 else n.dtype()
+    return [n[0], n.e.broadcast(n.e.scalar(1, kind), n[0].type.shape)]
+
+
+def _constant(n: Node) -> Value:
+    """All forms of Constant-13: a tensor, a sparse one, numbers."""
+    for name, kind in (("value_float", F32), ("value_int", I64), ("value_floats", F32), ("value_ints", I64)):
+        if name in n.attrs:
+            return n.e.weight(np.array(n.attrs[name], dtype=kind.numpy))
+    if "value_string" in n.attrs or "value_strings" in n.attrs:
+        raise Refused("strings are not supported", "do the work on text before the model")
+    if "sparse_value" in n.attrs:
+        array = sparse_array(n.attrs["sparse_value"], n.attrs["__folder__"])
+        return n.e.weight(array, n.outputs[0])
+    if "value" not in n.attrs:
+        raise InvalidModelError("Constant has no value")
+    return n.e.weight(tensor_array(n.attrs["value"], n.attrs["__folder__"]), n.outputs[0])
+
+
+def _bit_cast(n: Node) -> Value:
+    target = dtype_from(n.integer("to"))
+    array = n.constant(0, "BitCast's input")
+    if target.size != n.dtype().size:
+        raise Refused(f"{n.dtype()} to {target} changes the size")
+    return n.e.weight(np.ascontiguousarray(array).view(target.numpy).reshape(array.shape))
+
+
+_UNARY = {
+    "Abs": "abs", "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh",
+    "Atan": "atan", "Atanh": "atanh", "Ceil": "ceil", "Cos": "cos", "Cosh": "cosh", "Erf": "erf",
+    "Exp": "exp", "Floor": "floor", "IsNaN": "isnan", "Log": "log", "Neg": "neg", "Not": "not",
+    "Round": "round", "Sigmoid": "sigmoid", "Sign": "sign", "Sin": "sin", "Sinh": "sinh",
+    "Softplus": "softplus", "Sqrt": "sqrt", "Tan": "tan", "Tanh": "tanh", "BitwiseNot": "bitnot",
+}  # fmt: skip
+_BINARY = {
+    "Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "And": "and", "Or": "or", "Xor": "xor",
+    "Equal": "eq", "Less": "lt", "Greater": "gt", "LessOrEqual": "le", "GreaterOrEqual": "ge",
+    "BitwiseAnd": "and", "BitwiseOr": "or", "BitwiseXor": "xor",
+}  # fmt: skip
+
+TABLE: dict[str, Handler] = {
+    **{op: _unary(name) for op, name in _UNARY.items()},
+    **{op: _binary(name) for op, name in _BINARY.items()},
+    "Sum": _variadic("add"),
+    "Max": _variadic("max"),
+    "Min": _variadic("min"),
+    "Mean": _mean,
+    "Mod": _mod,
+    "Pow": _pow,
+    "BitShift": _shift,
+    "BitCast": _bit_cast,
+    "Clip": _clip,
+    "Cast": _cast,
+    "CastLike": _cast_like,
+    "Where": _where,
+    "Reciprocal": _reciprocal,
+    "IsInf": _isinf,
+    "Identity": _identity,
+    "Dropout": _dropout,
+    "Constant": _constant,
+}

@@ -1,0 +1,123 @@
+"""Reductions, positions of extremes, running sums and the k largest."""
+
+from __future__ import annotations
+
+from cuvil.frontends.onnx.node import Handler, Node
+from cuvil.ir.core import Value
+from cuvil.ir.types import BOOL, F32
+from cuvil.sym.expr import Dim, product
+
+_AXES_INPUT_SINCE = {"ReduceSum": 13}
+
+
+def _axes(n: Node) -> list[int]:
+    """The axes, counted from the front; all where none are given, unless told to do nothing."""
+    rank = n[0].type.rank
+    if n.version >= _AXES_INPUT_SINCE.get(n.op, 18):
+        axes = n.static(1, "the axes") if n.has(1) else []
+        if not axes and n.integer("noop_with_empty_axes", 0):
+            return []
+    else:
+        axes = n.integers("axes", [])
+    if not axes:
+        return list(range(rank))
+    return sorted({n.count(axis, rank) for axis in axes})
+
+
+
+def _reduce(n: Node, name: str, x: Value) -> Value:
+    axes = tuple(_axes(n))
+    if not axes:
+        return x
+    return n.e.op(name, x, axes=axes, keepdims=bool(n.integer("keepdims", 1)))
+
+
+def _plain(name: str, of_bool: str = "") -> Handler:
+    def handle(n: Node) -> Value:
+        return _reduce(n, of_bool if of_bool and n.dtype() == BOOL else name, n[0])
+
+    return handle
+
+
+def _mean(n: Node) -> Value:
+    x = n[0]
+    if x.type.dtype.is_float:
+        return _reduce(n, "reduce_mean", x)
+    axes = _axes(n)
+    count: Dim = product(x.type.shape[a] for a in axes)
+    total = _reduce(n, "reduce_sum", x)
+    return n.e.map("div", total, n.e.cast(n.e.dims([count], scalar=True), x.type.dtype))
+
+
+def _l1(n: Node) -> Value:
+    return _reduce(n, "reduce_sum", n.e.op("abs", n[0]))
+
+
+def _sum_square(n: Node) -> Value:
+    return _reduce(n, "reduce_sum", n.e.op("mul", n[0], n[0]))
+
+
+def _l2(n: Node) -> Value:
+    if n.dtype().is_float:
+        return n.e.op("sqrt", _sum_square(n))
+    x = n.e.cast(n[0], F32)
+    return n.e.cast(n.e.op("sqrt", _reduce(n, "reduce_sum", n.e.op("mul", x, x))), n.dtype())
+
+
+def _log_sum(n: Node) -> Value:
+    return n.e.op("log", _reduce(n, "reduce_sum", n[0]))
+
+
+def _log_sum_exp(n: Node) -> Value:
+    """log(sum(exp(x - m))) + m with m the maximum, 0 in its place where it is infinite."""
+    x, e, axes = n[0], n.e, tuple(_axes(n))
+    if not axes:
+        return e.op("log", e.op("exp", x))
+    top = e.op("reduce_max", x, axes=axes, keepdims=True)
+    top = e.map("select", e.op("isinf", top), e.scalar(0, x.type.dtype), top)
+    total = e.op("reduce_sum", e.op("exp", e.map("sub", x, top)), axes=axes, keepdims=True)
+    out = e.op("add", e.op("log", total), top)
+    return out if n.integer("keepdims", 1) else e.squeeze(out, axes)
+
+
+def _arg(name: str) -> Handler:
+    def handle(n: Node) -> Value:
+        axis = n.axis("axis", 0, n[0].type.rank)
+        last = bool(n.integer("select_last_index", 0)) or None
+        return n.e.op(name, n[0], axis=axis, keepdims=bool(n.integer("keepdims", 1)), last=last)
+
+    return handle
+
+
+def _cumsum(n: Node) -> Value:
+    axis = n.count(n.static(1, "the axis")[0], n[0].type.rank)
+    exclusive = bool(n.integer("exclusive", 0)) or None
+    return n.e.op(
+        "cumsum", n[0], axis=axis, exclusive=exclusive, reverse=bool(n.integer("reverse", 0)) or None
+    )
+
+
+def _topk(n: Node) -> list[Value]:
+    k: Dim = n.dims(1, "the number of elements")[0] if n.version >= 10 else n.integer("k")
+    return n.e.results(
+        "topk", n[0], k=k, axis=n.axis("axis", -1, n[0].type.rank),
+        largest=bool(n.integer("largest", 1)), sorted=bool(n.integer("sorted", 1)),
+    )  # fmt: skip
+
+
+TABLE: dict[str, Handler] = {
+    "ReduceSum": _plain("reduce_sum"),
+    "ReduceProd": _plain("reduce_prod"),
+    "ReduceMax": _plain("reduce_max", "reduce_any"),
+    "ReduceMin": _plain("reduce_min", "reduce_all"),
+    "ReduceMean": _mean,
+    "ReduceL1": _l1,
+    "ReduceL2": _l2,
+    "ReduceSumSquare": _sum_square,
+    "ReduceLogSum": _log_sum,
+    "ReduceLogSumExp": _log_sum_exp,
+    "ArgMax": _arg("argmax"),
+    "ArgMin": _arg("argmin"),
+    "CumSum": _cumsum,
+    "TopK": _topk,
+}

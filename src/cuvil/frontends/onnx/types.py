@@ -1,0 +1,144 @@
+"""ONNX element types and tensors as Cuvil's dtypes and NumPy arrays.
+
+Nothing of a tensor is trusted: its dims, its data length and where the data lies are checked
+before an array of that size is made. Field names are those of onnx.proto3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto
+
+from cuvil.errors import InvalidModelError
+from cuvil.frontends.onnx.external import read_external
+from cuvil.ir.types import (
+    BF16,
+    BOOL,
+    F16,
+    F32,
+    F64,
+    I8,
+    I16,
+    I32,
+    I64,
+    U8,
+    U16,
+    U32,
+    U64,
+    DType,
+)
+
+Array = np.ndarray[Any, Any]
+
+_DTYPES: Mapping[int, DType] = {
+    TensorProto.FLOAT: F32,
+    TensorProto.DOUBLE: F64,
+    TensorProto.FLOAT16: F16,
+    TensorProto.BFLOAT16: BF16,
+    TensorProto.INT8: I8,
+    TensorProto.INT16: I16,
+    TensorProto.INT32: I32,
+    TensorProto.INT64: I64,
+    TensorProto.UINT8: U8,
+    TensorProto.UINT16: U16,
+    TensorProto.UINT32: U32,
+    TensorProto.UINT64: U64,
+    TensorProto.BOOL: BOOL,
+}
+_CODES: Mapping[DType, int] = {dtype: code for code, dtype in _DTYPES.items()}
+_FIELDS: Mapping[DType, str] = {
+    F32: "float_data",
+    F64: "double_data",
+    I64: "int64_data",
+    U32: "uint64_data",
+    U64: "uint64_data",
+}
+
+
+class UnsupportedType(Exception):
+    """An element type Cuvil has no dtype for; ``str()`` is its ONNX name."""
+
+
+def dtype_from(code: int) -> DType:
+    """The dtype of a TensorProto.DataType code. Raises UnsupportedType."""
+    found = _DTYPES.get(code)
+    if found is None:
+        raise UnsupportedType(type_name(code))
+    return found
+
+
+def code_of(dtype: DType) -> int:
+    """The TensorProto.DataType code of a dtype."""
+    return _CODES[dtype]
+
+
+def type_name(code: int) -> str:
+    """The ONNX name of a TensorProto.DataType code, such as ``STRING``."""
+    try:
+        return str(TensorProto.DataType.Name(code))
+    except ValueError:
+        return f"type {code}"
+
+
+def tensor_array(tensor: TensorProto, folder: str | None = None) -> Array:
+    """The data of a tensor, without a copy where its bytes are stored raw.
+
+    ``folder`` is where external data may lie. Raises InvalidModelError where dims, data and type
+    contradict each other, UnsupportedType for a type Cuvil has no dtype for.
+    """
+    dtype = dtype_from(tensor.data_type)
+    shape = tuple(int(d) for d in tensor.dims)
+    if any(d < 0 for d in shape):
+        raise InvalidModelError(f"tensor {tensor.name!r} has a negative dimension: {shape}")
+    count = math.prod(shape)
+    if tensor.HasField("segment"):
+        raise InvalidModelError(f"tensor {tensor.name!r} is stored in segments")
+    if tensor.data_location == TensorProto.EXTERNAL:
+        raw: Any = read_external(tensor, folder, count * dtype.size)
+    elif tensor.HasField("raw_data"):
+        raw = tensor.raw_data
+    else:
+        return _typed_array(tensor, dtype, count).reshape(shape)
+    if len(raw) != count * dtype.size:
+        raise InvalidModelError(
+            f"tensor {tensor.name!r} of shape {shape} and type {dtype} needs "
+            f"{count * dtype.size} bytes, it has {len(raw)}"
+        )
+    array = np.frombuffer(raw, dtype.numpy.newbyteorder("<"))
+    return array.astype(dtype.numpy, copy=False).reshape(shape)
+
+
+def _typed_array(tensor: TensorProto, dtype: DType, count: int) -> Array:
+    field = getattr(tensor, _FIELDS.get(dtype, "int32_data"))
+    if len(field) != count:
+        raise InvalidModelError(
+            f"tensor {tensor.name!r} needs {count} elements of type {dtype}, it has {len(field)}"
+        )
+    if dtype in (F16, BF16):
+        bits = np.array(field, dtype=np.int64).astype(np.uint16)
+        return bits.view(dtype.numpy)
+    wide = np.float64 if dtype.is_float else np.uint64 if dtype == U64 else np.int64
+    with np.errstate(all="ignore"):
+        return np.array(field, dtype=wide).astype(dtype.numpy)
+
+
+def sparse_array(sparse: Any, folder: str | None, limit: int = 1 << 28) -> Array:
+    """A SparseTensorProto as a dense array. ``limit`` bounds its number of elements."""
+    shape = tuple(int(d) for d in sparse.dims)
+    if any(d < 0 for d in shape) or math.prod(shape) > limit:
+        raise InvalidModelError(f"sparse tensor {sparse.values.name!r}: shape {shape} is not usable")
+    values = tensor_array(sparse.values, folder)
+    indices = tensor_array(sparse.indices, folder)
+    dense = np.zeros(shape, values.dtype)
+    try:
+        if indices.ndim == 1:
+            dense.reshape(-1)[indices] = values
+        else:
+            dense[tuple(indices.T)] = values
+    except (IndexError, ValueError) as error:
+        raise InvalidModelError(f"sparse tensor {sparse.values.name!r}: {error}") from None
+    return dense
