@@ -26,11 +26,12 @@ class Message {
       : status_(status), index_(index), axis_(axis) {}
 
   __attribute__((noinline)) Message& operator<<(const char* text) {
-    if (!status_) return *this;
+    if (!status_ || full_) return *this;
     while (*text && length_ + 1 < sizeof(status_->message)) {
       status_->message[length_++] = *text++;
     }
-    // The rest of a character that was cut: UTF-8 continuation bytes follow in `text`.
+    full_ = *text != 0;
+    // The start of a character whose rest (UTF-8 continuation bytes) no longer fits goes too.
     if ((*text & 0xc0) == 0x80) {
       while (length_ > 0 && (status_->message[length_ - 1] & 0xc0) == 0x80) --length_;
       if (length_ > 0) --length_;
@@ -71,6 +72,7 @@ class Message {
   cuvil_status* status_;
   int32_t index_, axis_;
   size_t length_ = 0;
+  bool full_ = false;
 };
 
 }  // namespace cuvil

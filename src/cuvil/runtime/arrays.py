@@ -78,7 +78,7 @@ def view_input(value: Any, slot: Slot) -> View:
         value = np.asarray(value)
     if not isinstance(value, np.ndarray):
         value = _from_dlpack(value, slot)
-    if isinstance(value, np.ma.MaskedArray):
+    if _is_masked(value):
         raise InputError(f"{slot} is a masked array", hint="pass array.filled(...) instead")
     array = np.asarray(value)
     expected = slot.numpy_dtype()
@@ -90,6 +90,11 @@ def view_input(value: Any, slot: Slot) -> View:
     if not array.flags.c_contiguous or not array.flags.aligned:
         array = array.copy(order="C")
     return View(address_of(array), array.shape, array)
+
+
+def _is_masked(value: np.ndarray[Any, Any]) -> bool:
+    masked = sys.modules.get("numpy.ma")  # np.ma would import it, which takes milliseconds
+    return masked is not None and isinstance(value, masked.MaskedArray)
 
 
 def _from_dlpack(value: Any, slot: Slot) -> np.ndarray[Any, Any]:
@@ -172,7 +177,7 @@ def view_output(value: Any, slot: Slot, shape: tuple[int, ...]) -> View:
         ready = ready and value.is_contiguous() and not value.is_neg()
         ready = ready and not value.requires_grad
         same = value.dtype is torch_dtype(slot)
-    elif isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray):
+    elif isinstance(value, np.ndarray) and not _is_masked(value):
         flags = value.flags
         ready = flags.c_contiguous and flags.writeable and flags.aligned
         same = value.dtype == slot.numpy_dtype()

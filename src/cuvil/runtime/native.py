@@ -6,7 +6,6 @@ import _ctypes
 import contextlib
 import ctypes
 import os
-import tempfile
 import threading
 import weakref
 from pathlib import Path
@@ -18,6 +17,7 @@ from cuvil.package.manifest import ABI_VERSION
 from cuvil.runtime.pool import REGISTRY
 
 _POINTER = ctypes.c_void_p
+_FOLDERS = ("/dev/shm", "/tmp", "/var/tmp", ".")
 # name: (result, arguments); as native/abi.h has them
 _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "cuvil_abi_version": (ctypes.c_int32, ()),
@@ -143,15 +143,30 @@ def _load_image(image: bytes) -> int:
             finally:
                 os.close(descriptor)
     try:
-        with tempfile.TemporaryDirectory(prefix="cuvil-") as folder:
-            path = Path(folder) / f"model-{REGISTRY.unique_number()}.so"
-            path.write_bytes(image)
-            return int(_ctypes.dlopen(str(path), mode))
+        return _load_from_folder(image, mode)
     except OSError as error:
         raise ArtifactError(
             f"the package's library can't be loaded: {error}",
             hint="the package may be for another kind of machine, or temporary files may not run",
         ) from None
+
+
+def _load_from_folder(image: bytes, mode: int) -> int:
+    """dlopen through a file that only this user can reach and that is gone on return."""
+    for parent in _FOLDERS:
+        folder = Path(parent) / f"cuvil-{os.getpid()}-{os.urandom(8).hex()}"
+        try:
+            folder.mkdir(mode=0o700)
+        except OSError:
+            continue
+        path = folder / "model.so"
+        try:
+            path.write_bytes(image)
+            return int(_ctypes.dlopen(str(path), mode))
+        finally:
+            path.unlink(missing_ok=True)
+            folder.rmdir()
+    raise OSError(f"none of {', '.join(_FOLDERS)} can be written")
 
 
 def _unique_path(descriptor: int) -> str:
