@@ -2,8 +2,9 @@
 
     python bench/native_gemm.py [--threads 1] [--only bert,resnet] [--seconds 0.15] [--no-peer]
 
-Beside onnxruntime when it is installed: both are timed in turns on the same shapes, and the least time
-of each counts, since a shared machine only ever adds time. `flops` counts 2 a multiply-add.
+Beside onnxruntime when it is installed: both are timed in turns on the same shapes, and the least
+time of each counts, since a shared machine only ever adds time. A multiply-add counts as 2. The
+peer runs a model of one node, so its convolutions also pay for changing layouts.
 """
 
 from __future__ import annotations
@@ -22,15 +23,16 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 
+from native.harness import INLINE_POOL, NATIVE, address, aligned_zeros, build, runnable  # noqa: E402
+from native.test_conv import CORE, WRAPPERS, Shape  # noqa: E402
+from native.test_gemm import WRAPPERS as GEMM_WRAPPERS  # noqa: E402
+
 from cuvil.codegen.packing import (  # noqa: E402
     pack_conv_transpose,
     pack_conv_weights,
     pack_depthwise,
     pack_gemm_b,
 )
-from native.harness import INLINE_POOL, NATIVE, address, aligned_zeros, build, runnable  # noqa: E402
-from native.test_conv import CORE, WRAPPERS, Shape  # noqa: E402
-from native.test_gemm import WRAPPERS as GEMM_WRAPPERS  # noqa: E402
 
 REAL_POOL = r"""
 EXPORT void* make_pool(int32_t threads) { return cuvil::pool_create(threads); }
@@ -68,7 +70,9 @@ class Case:
 def gemm_cases() -> Iterator[Case]:
     sizes = {
         "bert": [(128, 768, 768), (128, 3072, 768), (128, 768, 3072)],
-        "minilm": [(m, n, k) for m in (16, 128, 512) for n, k in ((384, 384), (1536, 384), (384, 1536))],
+        "minilm": [
+            (m, n, k) for m in (16, 128, 512) for n, k in ((384, 384), (1536, 384), (384, 1536))
+        ],
         "vit": [(197, 768, 768), (197, 3072, 768), (197, 768, 3072)],
         "thin": [(m, 768, 768) for m in (1, 2, 4, 7, 15)] + [(1, 4096, 4096), (1, 1000, 2048)],
         "large": [(1024, 1024, 1024), (512, 512, 8192), (2000, 2000, 2000), (1000, 64, 16)],
@@ -82,8 +86,22 @@ def square(net: str, size: int, c: int, oc: int, k: int = 1, stride: int = 1) ->
     """A convolution with pads k // 2, depthwise when c == -oc."""
     pad, end = k // 2, max(0, k // 2)
     depthwise = oc < 0
-    shape = Shape(1, size, size, c, abs(oc), k, k, stride, stride, ph=pad, pw=pad, end_h=end,
-                  end_w=end, groups=c if depthwise else 1)
+    shape = Shape(
+        1,
+        size,
+        size,
+        c,
+        abs(oc),
+        k,
+        k,
+        stride,
+        stride,
+        ph=pad,
+        pw=pad,
+        end_h=end,
+        end_w=end,
+        groups=c if depthwise else 1,
+    )
     return Case(net, "depthwise" if depthwise else "conv", shape)
 
 
@@ -100,27 +118,45 @@ def conv_cases() -> Iterator[Case]:
         yield square("resnet", size, width, width, 3)
         previous = 4 * width
     yield square("mobilenet", 224, 3, 32, 3, 2)
-    blocks = [(112, 32, 32, 16, 1), (112, 16, 96, 24, 2), (56, 24, 144, 24, 1), (56, 24, 144, 32, 2),
-              (28, 32, 192, 32, 1), (28, 32, 192, 64, 2), (14, 64, 384, 64, 1), (14, 64, 384, 96, 1),
-              (14, 96, 576, 96, 1), (14, 96, 576, 160, 2), (7, 160, 960, 160, 1)]
+    blocks = [
+        (112, 32, 32, 16, 1),
+        (112, 16, 96, 24, 2),
+        (56, 24, 144, 24, 1),
+        (56, 24, 144, 32, 2),
+        (28, 32, 192, 32, 1),
+        (28, 32, 192, 64, 2),
+        (14, 64, 384, 64, 1),
+        (14, 64, 384, 96, 1),
+        (14, 96, 576, 96, 1),
+        (14, 96, 576, 160, 2),
+        (7, 160, 960, 160, 1),
+    ]
     for size, c, hidden, oc, stride in blocks:
         if hidden != c:
             yield square("mobilenet", size, c, hidden)
         yield square("mobilenet", size, hidden, -hidden, 3, stride)
         yield square("mobilenet", size // stride, hidden, oc)
     yield square("mobilenet", 7, 320, 1280)
-    for size, c, k, stride in [(56, 144, 5, 2), (28, 240, 5, 1), (14, 480, 5, 1), (14, 672, 5, 2),
-                               (7, 1152, 5, 1), (112, 96, 3, 2)]:
+    for size, c, k, stride in [
+        (56, 144, 5, 2),
+        (28, 240, 5, 1),
+        (14, 480, 5, 1),
+        (14, 672, 5, 2),
+        (7, 1152, 5, 1),
+        (112, 96, 3, 2),
+    ]:
         yield square("efficientnet", size, c, -c, k, stride)
     yield Case("other", "transposed", Shape(1, 64, 64, 64, 32, 4, 4, 2, 2, ph=1, pw=1))
     yield Case("other", "transposed", Shape(1, 28, 28, 128, 128, 2, 2, 2, 2))
     yield Case("other", "transposed", Shape(1, 1, 200, 256, 128, 1, 16, 1, 8, pw=4))
     yield Case("other", "conv", Shape(1, 1, 3000, 80, 384, 1, 3, pw=1, end_w=1))
-    yield Case("other", "conv", Shape(1, 56, 56, 128, 128, 3, 3, ph=1, pw=1, end_h=1, end_w=1, groups=8))
+    yield Case(
+        "other", "conv", Shape(1, 56, 56, 128, 128, 3, 3, ph=1, pw=1, end_h=1, end_w=1, groups=8)
+    )
 
 
-def onnx_session(case: Case, w: np.ndarray, threads: int):  # noqa: ANN201
-    """An onnxruntime session of one node, and its input; None without onnxruntime."""
+def onnx_call(case: Case, w: np.ndarray, threads: int) -> Callable[[], object] | None:
+    """Runs the layer once as a model of one node; None without onnxruntime."""
     try:
         import onnx
         import onnxruntime as ort
@@ -129,32 +165,43 @@ def onnx_session(case: Case, w: np.ndarray, threads: int):  # noqa: ANN201
         return None
     s, rng = case.shape, np.random.default_rng(0)
     if case.kind == "gemm":
-        m, n, k = case.mnk
+        m, _, k = case.mnk
         x = rng.random((m, k), np.float32)
         node = helper.make_node("MatMul", ["x", "w"], ["y"])
     else:
         x = rng.random((s.n, s.c, s.h, s.w), np.float32)
         op = "ConvTranspose" if case.kind == "transposed" else "Conv"
         node = helper.make_node(
-            op, ["x", "w"], ["y"], group=s.groups, strides=[s.sh, s.sw], dilations=[s.dh, s.dw],
+            op,
+            ["x", "w"],
+            ["y"],
+            group=s.groups,
+            strides=[s.sh, s.sw],
+            dilations=[s.dh, s.dw],
             pads=[s.ph, s.pw, *((s.ph, s.pw) if case.kind == "transposed" else (s.end_h, s.end_w))],
-            kernel_shape=[s.kh, s.kw])
+            kernel_shape=[s.kh, s.kw],
+        )
     graph = helper.make_graph(
-        [node], "layer", [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)],
+        [node],
+        "layer",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-        [numpy_helper.from_array(w, "w")])
+        [numpy_helper.from_array(w, "w")],
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     options = ort.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-    session = ort.InferenceSession(onnx.ModelProto.SerializeToString(model), options,
-                                   providers=["CPUExecutionProvider"])
+    session = ort.InferenceSession(
+        onnx.ModelProto.SerializeToString(model), options, providers=["CPUExecutionProvider"]
+    )
     return lambda: session.run(None, {"x": x})
 
 
-def native_call(case: Case, library: ctypes.CDLL, nr: int, threads: int) -> tuple[Callable, np.ndarray]:
+def native_call(
+    case: Case, library: ctypes.CDLL, nr: int, threads: int, pool: ctypes.c_void_p
+) -> tuple[Callable[[], object], np.ndarray]:
     """A function that runs the layer once, and the weights in the framework's layout."""
     rng, s = np.random.default_rng(0), case.shape
-    pool = ctypes.c_void_p(library.make_pool(threads))
     if case.kind == "gemm":
         m, n, k = case.mnk
         w = rng.random((k, n), np.float32)
@@ -167,7 +214,7 @@ def native_call(case: Case, library: ctypes.CDLL, nr: int, threads: int) -> tupl
         w = rng.random((s.oc, per_group, s.kh, s.kw), np.float32)
         if case.kind == "transposed":
             w = rng.random((s.c, s.oc // s.groups, s.kh, s.kw), np.float32)
-            out = tuple(o - p for o, p in zip(out, (s.ph, s.pw), strict=True))
+            out = (out[0] - s.ph, out[1] - s.pw)
             packed = pack_conv_transpose(w, s.groups, nr, (s.sh, s.sw))
         elif case.kind == "depthwise":
             packed, per_group = pack_depthwise(w), s.c
@@ -186,7 +233,7 @@ def native_call(case: Case, library: ctypes.CDLL, nr: int, threads: int) -> tupl
     return lambda kept=kept: function(*arguments), w
 
 
-def least(runs: list[Callable], seconds: float, pause: float) -> list[float]:
+def least(runs: list[Callable[[], object]], seconds: float, pause: float) -> list[float]:
     """Least seconds of each, taken in turns of about 10 ms."""
     best, loops = [1e9] * len(runs), []
     for run in runs:
@@ -219,16 +266,19 @@ def main() -> None:
     threaded = (NATIVE / "core_threads.cpp").exists() and args.threads > 1
     core = (*CORE, "core_threads.cpp") if threaded else CORE
     with tempfile.TemporaryDirectory() as folder:
-        library = build(Path(folder), machine, wrappers, core, REAL_POOL if threaded else ONE_THREAD)
+        library = build(
+            Path(folder), machine, wrappers, core, REAL_POOL if threaded else ONE_THREAD
+        )
     library.make_pool.restype = ctypes.c_void_p
+    pool = ctypes.c_void_p(library.make_pool(args.threads))
     pause = 0.02 if args.threads > 1 else 0.0
     only = {name for name in args.only.split(",") if name}
     print(f"{machine.name}, {args.threads} thread(s); GFLOP/s (microseconds)")
     for case in [*gemm_cases(), *conv_cases()]:
         if only and case.net not in only:
             continue
-        mine, w = native_call(case, library, machine.nr, args.threads)
-        peer = None if args.no_peer else onnx_session(case, w, args.threads)
+        mine, w = native_call(case, library, machine.nr, args.threads, pool)
+        peer = None if args.no_peer else onnx_call(case, w, args.threads)
         times = least([mine, peer] if peer else [mine], args.seconds, pause)
         cells = [f"{case.flops / t / 1e9:7.1f} ({t * 1e6:8.1f})" for t in times]
         ratio = f"  {times[1] / times[0]:5.2f}x" if peer else ""

@@ -17,10 +17,11 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 NATIVE = ROOT / "src" / "cuvil" / "native"
 FLAGS = (
-    "-std=c++17 -O3 -g0 -Wall -Wextra -Wno-unused-command-line-argument -fno-exceptions -fno-rtti "
-    "-fPIC -fvisibility=hidden -ffp-contract=fast -fno-math-errno -fno-trapping-math "
-    "-fno-stack-protector -fno-sanitize=all -fomit-frame-pointer -nostdlib -nostdinc++"
-).split()
+    *("-std=c++17", "-O3", "-g0", "-Wall", "-Wextra", "-Wno-unused-command-line-argument"),
+    *("-fno-exceptions", "-fno-rtti", "-fPIC", "-fvisibility=hidden", "-ffp-contract=fast"),
+    *("-fno-math-errno", "-fno-trapping-math", "-fno-stack-protector", "-fno-sanitize=all"),
+    *("-fomit-frame-pointer", "-nostdlib", "-nostdinc++"),
+)
 
 # The machine need not have a thread pool (or memory functions) of ours for a kernel to be tested:
 # the weak definitions step aside when the core brings its own.
@@ -42,7 +43,7 @@ WEAK void* memcpy(void* p, const void* s, size_t n) {
 """
 INLINE_POOL = r"""
 namespace cuvil {
-// Splits a range in pieces of `grain`, which alternate between two thread numbers, on one real thread.
+// Cuts a range in pieces of `grain` for alternating thread numbers, all on one real thread.
 struct Pool { int32_t threads; };
 int32_t pool_threads(const Pool* pool) { return pool ? pool->threads : 1; }
 void parallel_for(Pool* pool, int64_t n, int64_t grain, RangeFn fn, void* ctx) {

@@ -13,8 +13,8 @@ import pytest
 from cuvil.codegen.packing import pack_conv_transpose, pack_conv_weights, pack_depthwise
 
 from .harness import (
-    NEON,
     NATIVE,
+    NEON,
     WASM,
     Machine,
     address,
@@ -170,8 +170,14 @@ class Convolutions:
         self.library.test_pool.restype = ctypes.c_void_p
 
     def call(
-        self, kind: str, shape: Shape, packed: np.ndarray, x: np.ndarray, out: tuple[int, int],
-        epilogue: bool = False, threads: int = 1,
+        self,
+        kind: str,
+        shape: Shape,
+        packed: np.ndarray,
+        x: np.ndarray,
+        out: tuple[int, int],
+        epilogue: bool = False,
+        threads: int = 1,
     ) -> np.ndarray:
         """y [n, *out, oc]; checks scratch, bounds, and that the epilogue saw each element once."""
         size = getattr(self.library, f"{kind}_scratch")
@@ -194,16 +200,22 @@ class Convolutions:
             y = y / 2
         return y[:total].reshape(shape.n, *out, shape.oc)
 
-    def conv(self, s: Shape, x: np.ndarray, w: np.ndarray, **how: bool | int) -> np.ndarray:
+    def conv(
+        self, s: Shape, x: np.ndarray, w: np.ndarray, epilogue: bool = False, threads: int = 1
+    ) -> np.ndarray:
         packed = pack_conv_weights(w, s.groups, self.machine.nr)
-        return self.call("conv", s, packed, x, s.out(), **how)
+        return self.call("conv", s, packed, x, s.out(), epilogue, threads)
 
-    def depthwise(self, s: Shape, x: np.ndarray, w: np.ndarray, **how: bool | int) -> np.ndarray:
-        return self.call("depthwise", s, pack_depthwise(w), x, s.out(), **how)
+    def depthwise(
+        self, s: Shape, x: np.ndarray, w: np.ndarray, epilogue: bool = False, threads: int = 1
+    ) -> np.ndarray:
+        return self.call("depthwise", s, pack_depthwise(w), x, s.out(), epilogue, threads)
 
-    def transposed(self, s: Shape, x: np.ndarray, w: np.ndarray, **how: bool | int) -> np.ndarray:
+    def transposed(
+        self, s: Shape, x: np.ndarray, w: np.ndarray, epilogue: bool = False, threads: int = 1
+    ) -> np.ndarray:
         packed = pack_conv_transpose(w, s.groups, self.machine.nr, (s.sh, s.sw), (s.dh, s.dw))
-        return self.call("transposed", s, packed, x, s.transposed_out(), **how)
+        return self.call("transposed", s, packed, x, s.transposed_out(), epilogue, threads)
 
 
 @pytest.fixture(scope="module", params=runnable(), ids=lambda machine: machine.name)

@@ -18,8 +18,8 @@ WRAPPERS = r"""
 using namespace cuvil;
 struct MatrixSink { float* c; float* visits; int64_t batch_stride, row_stride; };
 // Writes 2 * value and counts the visits of each element.
-static void doubled_matrix(const void* ctx, const float* tile, int64_t ld, int64_t batch, int64_t m0,
-                           int64_t mr, int64_t n0, int64_t nr) {
+static void doubled_matrix(const void* ctx, const float* tile, int64_t ld, int64_t batch,
+                           int64_t m0, int64_t mr, int64_t n0, int64_t nr) {
   const MatrixSink& s = *static_cast<const MatrixSink*>(ctx);
   if (reinterpret_cast<uintptr_t>(tile) % 64 || ld % VL || mr > EPILOGUE_MAX_ROWS ||
       nr > EPILOGUE_MAX_COLS) return;
@@ -35,8 +35,8 @@ EXPORT void gemm(const int64_t* p, const float* a, const float* b, float* c, flo
                  void* scratch, void* pool) {
   const MatrixSink sink = {c, visits, p[8], p[9]};
   const Epilogue e = {visits ? doubled_matrix : nullptr, &sink};
-  gemm_f32({p[0], p[1], p[2], p[3], a, p[4], p[5], p[6], b, p[7], visits ? nullptr : c, p[8], p[9], e,
-            scratch, static_cast<Pool*>(pool)});
+  gemm_f32({p[0], p[1], p[2], p[3], a, p[4], p[5], p[6], b, p[7], visits ? nullptr : c, p[8], p[9],
+            e, scratch, static_cast<Pool*>(pool)});
 }
 EXPORT int64_t scratch_bytes(int64_t k, int32_t contiguous, int32_t threads) {
   return gemm_scratch_bytes(1, 1, k, contiguous, threads);
@@ -57,7 +57,13 @@ class Gemm:
         self.library.scratch_bytes.restype = ctypes.c_int64
 
     def __call__(
-        self, a: np.ndarray, b: np.ndarray, *, epilogue: bool = False, threads: int = 1, gap: int = 3
+        self,
+        a: np.ndarray,
+        b: np.ndarray,
+        *,
+        epilogue: bool = False,
+        threads: int = 1,
+        gap: int = 3,
     ) -> np.ndarray:
         """a [batch, m, k] of any strides times b [batch or 1, k, n], through packed panels."""
         batch, m, k = a.shape
@@ -170,7 +176,9 @@ def test_specials_reach_their_own_row_and_column_only(gemm: Gemm) -> None:
         assert (np.isnan(got) == np.isnan(want)).all()
         assert (got[np.isinf(want)] == want[np.isinf(want)]).all()
         finite = np.isfinite(want)
-        assert (n == 1 or finite.any()) and np.allclose(got[finite], want[finite], rtol=1e-5, atol=1e-5)
+        assert (n == 1 or finite.any()) and np.allclose(
+            got[finite], want[finite], rtol=1e-5, atol=1e-5
+        )
 
 
 def test_inf_in_a_row_does_not_meet_the_padding_of_b(gemm: Gemm) -> None:
@@ -199,7 +207,9 @@ def test_packing_refuses_what_is_no_matrix() -> None:
 def test_scratch_formula(gemm: Gemm) -> None:
     for k in [0, 1, 16, 17, 1024]:
         stride = 16 * (-(-k // 16) | 1)
-        assert gemm.library.scratch_bytes(ctypes.c_int64(k), 0, 3) == 3 * gemm.machine.mr * stride * 4
+        assert (
+            gemm.library.scratch_bytes(ctypes.c_int64(k), 0, 3) == 3 * gemm.machine.mr * stride * 4
+        )
         assert gemm.library.scratch_bytes(ctypes.c_int64(k), 1, 3) == 0
 
 

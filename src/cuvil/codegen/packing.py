@@ -39,9 +39,10 @@ def _group_panels(k_major: NDArray[np.generic], nr: int) -> Floats:
 
 
 def pack_conv_weights(w_oihw: NDArray[np.generic], groups: int, nr: int) -> Floats:
-    """[O, C/groups, KH, KW] (or [O, C/groups, K]) -> [groups, ceil(O/groups / nr), KH*KW*C/groups, nr].
+    """[O, C/groups, KH, KW] -> [groups, ceil(O/groups / nr), KH*KW*C/groups, nr].
 
-    The inner dimension runs over (kh, kw, channel), as conv.hpp reads NHWC inputs.
+    The inner dimension runs over (kh, kw, channel), as conv.hpp reads NHWC inputs. Weights
+    [O, C/groups, K] are the case KH == 1.
     """
     if w_oihw.ndim == 3:
         w_oihw = w_oihw[:, :, None, :]
@@ -51,7 +52,9 @@ def pack_conv_weights(w_oihw: NDArray[np.generic], groups: int, nr: int) -> Floa
     if groups < 1 or outputs % groups:
         raise ValueError(f"{outputs} output channels don't divide into {groups} groups")
     grouped = w_oihw.reshape(groups, outputs // groups, channels, kh, kw)
-    k_major = grouped.transpose(0, 3, 4, 2, 1).reshape(groups, kh * kw * channels, outputs // groups)
+    k_major = grouped.transpose(0, 3, 4, 2, 1).reshape(
+        groups, kh * kw * channels, outputs // groups
+    )
     return _group_panels(k_major, nr)
 
 
@@ -74,8 +77,9 @@ def pack_conv_transpose(
     """[C, O/groups, KH, KW] -> flat, phase by phase, as conv_transpose.hpp says.
 
     Per group and phase (ry, rx), 0 <= ry < strides[0], 0 <= rx < strides[1], in that order: panels
-    [ceil(O/groups / nr), taps of the phase * C/groups, nr], where a tap (i, j) belongs to the phase with
-    i * dilations[0] % strides[0] == ry and j * dilations[1] % strides[1] == rx. Pads play no part.
+    [ceil(O/groups / nr), taps of the phase * C/groups, nr], where a tap (i, j) belongs to the phase
+    with i * dilations[0] % strides[0] == ry and j * dilations[1] % strides[1] == rx. Pads play no
+    part.
     Weights [C, O/groups, K] with one stride and dilation are the case KH == 1.
     """
     if w_iohw.ndim == 3:

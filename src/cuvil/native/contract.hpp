@@ -1,14 +1,15 @@
-// The loops around the register tile, shared by gemm and conv: which rows meet which panels, in which
-// order, on which thread, and where finished tiles go. Internal to the core.
+// The loops around the register tile, shared by gemm and conv: which rows meet which panels, in
+// which order, on which thread, and where finished tiles go. Internal to the core.
 // Work is cut into items: (batch, block of panels, strip of row tiles), strips innermost, so that a
 // thread walks down the rows while one block of packed panels stays in its L2.
-// A strip is one row tile, or up to four when the columns are few (so an epilogue gets enough to do).
+// A strip is one row tile, or up to four when the columns are few (so an epilogue gets enough to
+// do).
 // Row tiles are balanced (49 rows on tiles of 14: 13 + 12 + 12 + 12), as a short last tile wastes
 // the multiplier. Inner dimension never split: each accumulator is finished when it is stored.
 // A Source says where the left operand's rows are:
 //   TileOperands prepare(const TileRequest&) const
-// and may build its table in the request's `table` (one tap) or in that thread's scratch; the result
-// is valid until the thread's next prepare.
+// and may build its table in the request's `table` (one tap) or in that thread's scratch; the
+// result is valid until the thread's next prepare.
 #pragma once
 #include "epilogue.hpp"
 #include "threads.hpp"
@@ -24,11 +25,13 @@ struct Contraction {
   int64_t c_batch, c_row;
   bool batch_is_columns;   // conv groups: batch g owns columns g*n.. of one output
   int64_t row_limit;       // rows a tile may have, at most MR (see tile_rows_at)
+  int64_t min_panels;      // panels a block has at least, when there are as many
   Epilogue epilogue;
   Pool* pool;
 };
 
-// Rows at a multiple of 4 KB apart share one set of a first-level cache (8 ways of 32 KB, 12 of 48 KB):
+// Rows at a multiple of 4 KB apart share one set of a first-level cache (8 ways of 32 KB, 12 of 48
+// KB):
 // more of them than ways would evict each other at every step of k, so such tiles have fewer rows.
 constexpr int64_t tile_rows_at(int64_t row_stride, int64_t row_length) {
   return row_stride % 1024 == 0 && row_length > 64 && MR > 7 ? 7 : MR;
@@ -40,7 +43,8 @@ struct TileRequest {
   const float** table;  // room for MR pointers
 };
 
-// Bytes of packed panels that a thread keeps in its L2 (1 MB on current servers, 256 KB on small cores).
+// Bytes of packed panels that a thread keeps in its L2 (1 MB on current servers, 256 KB on small
+// cores).
 constexpr int64_t L2_PANEL_BYTES = CUVIL_VEC_BYTES == 64 ? 512 << 10 : 160 << 10;
 // A range of items shorter than this is not worth waking a thread for.
 constexpr double MIN_RANGE_NS = 15000;
@@ -66,7 +70,7 @@ inline Cut cut_contraction(const Contraction& p) {
   cut.strips = ceil_div(cut.row_tiles, cut.strip_tiles);
   const int64_t panel_bytes = max64(p.k, 1) * NR * int64_t(sizeof(float));
   const int64_t threads = pool_threads(p.pool);
-  cut.block_panels = max64(1, min64(cut.panels, L2_PANEL_BYTES / panel_bytes));
+  cut.block_panels = min64(cut.panels, max64(p.min_panels, L2_PANEL_BYTES / panel_bytes));
   if (threads > 1) {
     const int64_t wanted = ceil_div(4 * threads, p.batch * cut.strips);
     cut.block_panels = min64(cut.block_panels, max64(1, cut.panels / wanted));
@@ -98,9 +102,9 @@ inline void contract_item(const Contraction& p, const Cut& cut, const Source& so
   for (int64_t panel0 = block * cut.block_panels; panel0 < last_panel; panel0 += EPILOGUE_PANELS) {
     const int64_t panel1 = min64(last_panel, panel0 + EPILOGUE_PANELS);
     const int64_t n0 = panel0 * NR, n1 = min64(p.n, panel1 * NR);
-    float* out = p.c + batch * p.c_batch + m0 * p.c_row + n0;
-    int64_t ld = p.c_row;
-    if (p.epilogue.fn) out = buffer, ld = (panel1 - panel0) * NR;
+    const bool direct = p.epilogue.fn == nullptr;
+    float* out = direct ? p.c + (batch * p.c_batch + m0 * p.c_row + n0) : buffer;
+    const int64_t ld = direct ? p.c_row : (panel1 - panel0) * NR;
     int64_t done = 0;
     for (int64_t tile = first_tile; tile < last_tile; ++tile) {
       const int64_t mr = cut.rows(tile);
@@ -110,11 +114,11 @@ inline void contract_item(const Contraction& p, const Cut& cut, const Source& so
       for (int64_t panel = panel0; panel < panel1; ++panel) {
         const int64_t cols = min64(NR, p.n - panel * NR);
         multiply_tile(rows, mr, b + panel * p.k * NR, out + done * ld + (panel - panel0) * NR, ld,
-                      cols, p.epilogue.fn != nullptr);
+                      cols, !direct);
       }
       done += mr;
     }
-    if (p.epilogue.fn) {
+    if (!direct) {
       const int64_t column = p.batch_is_columns ? batch * p.n + n0 : n0;
       p.epilogue.fn(p.epilogue.ctx, buffer, ld, p.batch_is_columns ? 0 : batch, m0, done, column,
                     n1 - n0);

@@ -1,10 +1,12 @@
 // 2-D convolution in f32 over NHWC, as an implicit matrix product: rows are output pixels, columns
 // output channels, the inner dimension runs over (kh, kw, channels of the group).
 //   y[n, oy, ox, o] = sum x[n, oy*sh - ph + i*dh, ox*sw - pw + j*dw, g*cg + k] * w[g, o, i, j, k]
-// A pixel outside x is a row of zeros that is multiplied like any other (as in references that pad with
-// zeros: Inf or NaN in a weight then makes NaN there). End pads are implied by oh and ow. 1-D: h = kh = 1.
-// w_packed: per group, panels [ceil(og / NR)][kh*kw*cg][NR] (packing.pack_conv_weights), og = oc/groups,
-// cg = c/groups. Output [n, oh, ow, oc], or whatever the epilogue makes of it (rows m = flattened pixel).
+// A pixel outside x is a row of zeros that is multiplied like any other (as in references that pad
+// with zeros: Inf or NaN in a weight then makes NaN there). End pads are implied by oh and ow. 1-D:
+// h = kh = 1.
+// w_packed: per group, panels [ceil(og / NR)][kh*kw*cg][NR] (packing.pack_conv_weights), og =
+// oc/groups, cg = c/groups. Output [n, oh, ow, oc], or whatever the epilogue makes of it (rows m =
+// flattened pixel).
 // Zero-size batches, images or channels are fine; c == 0 gives +0.
 // scratch: conv_scratch_bytes(...) bytes, 64-byte aligned, not shared between concurrent calls.
 // Needs kh, kw, sh, sw, dh, dw, groups >= 1 and c, oc multiples of groups.
@@ -29,8 +31,8 @@ struct ConvArgs {
 
 void conv2d_f32(const ConvArgs& args);
 
-// With fewer channels a tap is too short a run for the inner loop: then kernel rows are runs, and those
-// that cross a border of the input are copied.
+// With fewer channels a tap is too short a run for the inner loop: then kernel rows are runs, and
+// those that cross a border of the input are copied.
 constexpr int64_t CONV_SHORT_RUN = 16;
 
 // Floats of the row of zeros that stands for padding.
@@ -42,7 +44,8 @@ constexpr int64_t conv_thread_bytes(int64_t taps, int64_t group_channels) {
   const int64_t copied = group_channels < CONV_SHORT_RUN ? MR * taps * group_channels : 0;
   return (8 * MR * taps + 63) / 64 * 64 + (4 * copied + 63) / 64 * 64;
 }
-// taps = kh * kw, group_channels = c / groups. The row of zeros comes first, then the threads' parts.
+// taps = kh * kw, group_channels = c / groups. The row of zeros comes first, then the threads'
+// parts.
 constexpr int64_t conv_scratch_bytes(int64_t taps, int64_t group_channels, int32_t threads) {
   return (conv_zero_row(taps, group_channels) + 15) / 16 * 64 +
          threads * conv_thread_bytes(taps, group_channels);

@@ -1,4 +1,5 @@
-// Convolution: finds where each output pixel's inputs lie and hands pointers to the contraction loops.
+// Convolution: finds where each output pixel's inputs lie and hands pointers to the contraction
+// loops.
 #include "conv.hpp"
 
 #include "contract.hpp"
@@ -6,8 +7,8 @@
 namespace cuvil {
 namespace {
 
-// The inputs of a tile of output pixels: window i begins at (y[i], x[i]), element `offset[i]` of the
-// input, of which only in-range positions may be read.
+// The inputs of a tile of output pixels: window i begins at (y[i], x[i]), element `offset[i]` of
+// the input, of which only in-range positions may be read.
 struct Windows {
   int64_t count;
   int64_t y[MR], x[MR], offset[MR];
@@ -134,8 +135,10 @@ void conv2d_f32(const ConvArgs& a) {
     return;
   }
   const int64_t k = int64_t(a.kh) * a.kw * cg;
-  const Contraction p = {a.groups, pixels, og,   k,    a.w_packed, packed_b_size(k, og), a.y,
-                         og,       a.oc,   true, tile_rows_at(a.sw * a.c, cg), a.epilogue, a.pool};
+  const int64_t row_limit = tile_rows_at(a.sw * a.c, cg);
+  const int64_t group_size = packed_b_size(k, og);
+  const Contraction p = {a.groups, pixels, og,   k,         a.w_packed, group_size, a.y,
+                         og,       a.oc,   true, row_limit, 1,          a.epilogue, a.pool};
   contract(p, PixelRows(a));
 }
 

@@ -70,7 +70,8 @@ struct Transposed {
     }
   }
 
-  // Inputs of the pixels ox0, ox0 + sw, ... (count of them) for the phase rx; returns the number of taps.
+  // Inputs of the pixels ox0, ox0 + sw, ... (count of them) for the phase rx; returns the number of
+  // taps.
   int64_t fill_table(const RowChunk& at, int64_t ox0, int64_t count, int64_t rx,
                      const float** entry) const {
     int64_t taps = 0;

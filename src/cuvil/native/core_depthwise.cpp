@@ -37,8 +37,8 @@ int64_t piece_end(int64_t begin, int64_t c) {
   return c > end && c - end < VL ? end - VL : end;
 }
 
-// Calls body for all channels of the pixels [ox, ox + PX): straight into the output, or piece by piece
-// into a tile that the epilogue takes.
+// Calls body for all channels of the pixels [ox, ox + PX): straight into the output, or piece by
+// piece into a tile that the epilogue takes.
 template <int PX, class Body>
 CUVIL_INLINE void each_piece(const OutputRow& row, int64_t ox, const Body& body) {
   const DepthwiseArgs& a = row.a;

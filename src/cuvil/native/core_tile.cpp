@@ -1,8 +1,8 @@
 // Register-tiled multiply kernels, one for each number of rows and of vectors a row.
 #include "tile.hpp"
 
-// Every loop over accumulators carries `#pragma unroll`: one index that is not a constant would keep
-// all of them in memory.
+// Every loop over accumulators carries `#pragma unroll`: one index that is not a constant would
+// keep all of them in memory.
 namespace cuvil {
 namespace {
 

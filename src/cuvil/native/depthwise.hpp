@@ -1,12 +1,15 @@
 // Depthwise 2-D convolution in f32 over NHWC, one filter a channel (multiplier 1).
-//   y[n, oy, ox, ch] = sum over i, j of x[n, oy*sh - ph + i*dh, ox*sw - pw + j*dw, ch] * w[i, j, ch]
-// w: [kh][kw][c] (packing.pack_depthwise). End pads are implied by oh and ow; a pixel outside x is a row
-// of zeros that is multiplied like any other. 1-D: h = kh = 1 (w = kw = 1 is turned round to that).
+//   y[n, oy, ox, ch] = sum of x[n, oy*sh - ph + i*dh, ox*sw - pw + j*dw, ch] * w[i, j, ch]
+// w: [kh][kw][c] (packing.pack_depthwise). End pads are implied by oh and ow; a pixel outside x is
+// a row of zeros that is multiplied like any other. 1-D: h = kh = 1 (w = kw = 1 is turned round to
+// that).
 // Vectors run over channels, several output pixels of one row stay in registers, so that an input
-// loaded once serves every pixel whose window holds it. 3x3 and 5x5 at strides 1 and 2 without dilation
-// have kernels of their own, everything else a loop over taps. Products are added in order of (i, j).
+// loaded once serves every pixel whose window holds it. 3x3 and 5x5 at strides 1 and 2 without
+// dilation have kernels of their own, everything else a loop over taps. Products are added in order
+// of (i, j).
 // Epilogue tiles: pixels of one output row by at most EPILOGUE_MAX_COLS channels.
-// scratch: depthwise_scratch_bytes(...) bytes, 64-byte aligned, not shared between concurrent calls.
+// scratch: depthwise_scratch_bytes(...) bytes, 64-byte aligned, not shared between concurrent
+// calls.
 #pragma once
 #include "epilogue.hpp"
 #include "threads.hpp"

@@ -6,8 +6,8 @@
 //          mean nothing), so fn can load whole vectors and only its stores need care.
 //   rows   m0 .. m0+mr of the flattened M (gemm: rows of one batch entry; conv: n*OH*OW pixels)
 //   cols   n0 .. n0+nr (gemm: N; conv: output channel, absolute over groups)
-// mr <= EPILOGUE_MAX_ROWS and nr <= EPILOGUE_MAX_COLS; every (row, column) is handed over exactly once,
-// from any thread of the pool, in no particular order. batch is 0 for convolutions.
+// mr <= EPILOGUE_MAX_ROWS and nr <= EPILOGUE_MAX_COLS; every (row, column) is handed over exactly
+// once, from any thread of the pool, in no particular order. batch is 0 for convolutions.
 #pragma once
 #include "vec.hpp"
 
@@ -19,7 +19,8 @@ struct Epilogue {
   const void* ctx;
 };
 
-// A tile holds up to four panels of columns, or, when there are fewer columns, up to four register tiles of rows.
+// A tile holds up to four panels of columns, or, when there are fewer columns, up to four register
+// tiles of rows.
 constexpr int64_t EPILOGUE_PANELS = 4;
 constexpr int64_t EPILOGUE_MAX_COLS = EPILOGUE_PANELS * NR;
 constexpr int64_t EPILOGUE_MAX_ROWS = EPILOGUE_PANELS * MR;

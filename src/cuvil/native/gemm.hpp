@@ -1,11 +1,14 @@
 // C = A B in f32, batched: c[i, m, n] = sum over k of a[i, m, k] * b[i, k, n].
-// A has any strides; a_col == 1 is read in place, anything else is gathered tile by tile into scratch.
-// B is packed: panels [ceil(n / NR)][k][NR], columns past n are zero (packing.pack_gemm_b at compile
-// time, pack_b_f32 at run time). b_batch, elements between the batch entries' panel sets, may be 0.
+// A has any strides; a_col == 1 is read in place, anything else is gathered tile by tile into
+// scratch.
+// B is packed: panels [ceil(n / NR)][k][NR], columns past n are zero (packing.pack_gemm_b at
+// compile time, pack_b_f32 at run time). b_batch, elements between the batch entries' panel sets,
+// may be 0.
 // C: rows c_row apart, columns contiguous; unused when epilogue.fn is set (see epilogue.hpp).
 // Zero-size batch, m or n do nothing; k == 0 gives +0. Fused multiply-adds in order of k.
-// scratch: gemm_scratch_bytes(...) bytes, 64-byte aligned, not shared between concurrent calls: 0 when
-// a_col == 1, else threads * MR * gemm_scratch_stride(k) * 4, stride = 16 * (ceil(k / 16) | 1).
+// scratch: gemm_scratch_bytes(...) bytes, 64-byte aligned, not shared between concurrent calls: 0
+// when a_col == 1, else threads * MR * gemm_scratch_stride(k) * 4, stride = 16 * (ceil(k / 16) |
+// 1).
 #pragma once
 #include "epilogue.hpp"
 #include "threads.hpp"
@@ -27,7 +30,8 @@ struct GemmArgs {
 
 void gemm_f32(const GemmArgs& args);
 
-// Row stride of gathered rows: an odd number of 64-byte lines, so that rows spread over the cache's sets.
+// Row stride of gathered rows: an odd number of 64-byte lines, so that rows spread over the cache's
+// sets.
 constexpr int64_t gemm_scratch_stride(int64_t k) { return 16 * ((k + 15) / 16 | 1); }
 
 // a_contiguous: a_col == 1. m and n don't change the answer today; they are what it may depend on.

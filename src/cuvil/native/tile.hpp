@@ -1,8 +1,8 @@
 // The register tile: every contraction ends here.
 //   out[i, j] = sum over t < taps, k < kc of rows[t][i][k] * b[t * kc + k][j]     i < mr, j < cols
-// rows is a table of pointers [taps][MR] (row stride MR whatever mr is), so one kernel serves a matrix
-// (taps = 1, pointers one row apart), a convolution (a pointer a pixel and tap, padding pointing at a
-// row of zeros) and any gathered operand. b is one packed panel [taps * kc][NR].
+// rows is a table of pointers [taps][MR] (row stride MR whatever mr is), so one kernel serves a
+// matrix (taps = 1, pointers one row apart), a convolution (a pointer a pixel and tap, padding
+// pointing at a row of zeros) and any gathered operand. b is one packed panel [taps * kc][NR].
 // A zero-padded column of b makes only its own column of out, which is not stored (whole_vectors
 // false) or not read, so Inf and NaN in rows never reach a real column through the padding.
 // taps * kc == 0 gives +0. One accumulator an element and fused multiply-adds in order of k, except
@@ -20,7 +20,8 @@ struct TileOperands {
   int64_t taps, kc;
 };
 
-// Stores columns [0, cols), 0 < cols <= NR. With whole_vectors it may store up to the next multiple of VL.
+// Stores columns [0, cols), 0 < cols <= NR. With whole_vectors it may store up to the next multiple
+// of VL.
 void multiply_tile(const TileOperands& a, int64_t mr, const float* b, float* out, int64_t ld,
                    int64_t cols, bool whole_vectors);
 

@@ -88,6 +88,30 @@ CUVIL_INLINE float sum_lanes(vf v) {
   return v[0];
 }
 
+template <int... LANES>
+struct LaneList {
+  // Swaps the blocks of S lanes off the diagonal of a pair of rows.
+  template <int S>
+  static CUVIL_INLINE void exchange(vf& top, vf& bottom) {
+    const vf a = top, b = bottom;
+    top = __builtin_shufflevector(a, b, (LANES & S ? VL + LANES - S : LANES)...);
+    bottom = __builtin_shufflevector(a, b, (LANES & S ? VL + LANES : LANES + S)...);
+  }
+};
+template <class, int... LANES>
+using LanesOf = LaneList<LANES...>;
+using AllLanes = __make_integer_seq<LanesOf, int, VL>;
+
+// Transposes a square of VL rows in registers: blocks of VL/2 off the diagonal change places, then
+// within each quarter blocks of VL/4, and so on.
+template <int S = VL / 2>
+CUVIL_INLINE void transpose(vf (&row)[VL]) {
+#pragma unroll
+  for (int i = 0; i < VL; ++i)
+    if (!(i & S)) AllLanes::exchange<S>(row[i], row[i + S]);
+  if constexpr (S > 1) transpose<S / 2>(row);
+}
+
 inline void copy_floats(float* dst, const float* src, int64_t n) {
   int64_t i = 0;
   for (; i + VL <= n; i += VL) store(dst + i, load(src + i));
