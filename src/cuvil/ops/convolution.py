@@ -14,7 +14,7 @@ from cuvil.errors import InvalidModelError
 from cuvil.ir.types import DType, TensorType
 from cuvil.ops.base import Array, Attrs, Cost, OpDef, ShapeContext
 from cuvil.ops.contraction import multiply_operands, product_dtype, product_result
-from cuvil.ops.numeric import need_operands
+from cuvil.ops.numeric import concrete, need_operands
 from cuvil.ops.windows import (
     WINDOW_ATTRS,
     check_windows,
@@ -85,7 +85,7 @@ def _conv_reference(
     last = attrs.get("channels_last", False)
     x, w = multiply_operands(arrays[0], arrays[1], results[0].dtype)
     x = np.moveaxis(x, -1, 1) if last else x
-    counts = [int(d) for d in spatial_dims(results[0].shape, last)]  # type: ignore[arg-type]
+    counts = spatial_dims(concrete(results[0]), last)
     with np.errstate(all="ignore"):
         x = padded(x, attrs["pads_lo"], attrs["pads_hi"], 0)
         out = _correlate(x, w, counts, attrs)

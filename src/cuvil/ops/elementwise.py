@@ -2,7 +2,8 @@
 
 Operands of a map have one and the same shape; broadcasting is an operator of its own. Float maps
 are computed in the operand's own type, f16 and bf16 in f32. Integers wrap. NaN propagates through
-max and min (IEEE 754-2019 maximum, minimum).
+max and min; which zero they give for zeros of both signs is not specified, nor is the sign of
+sign(-0).
 """
 
 from __future__ import annotations
@@ -15,20 +16,27 @@ import numpy as np
 
 from cuvil.errors import InvalidModelError
 from cuvil.ir.types import BF16, BOOL, F16, F32, DType, TensorType
-from cuvil.ops.base import Array, Attrs, OpDef, Scalar, ShapeContext, same_dtype, same_shape
+from cuvil.ops.base import (
+    Array,
+    Attrs,
+    Infer,
+    OpDef,
+    Reference,
+    Scalar,
+    ShapeContext,
+    same_dtype,
+    same_shape,
+)
+from cuvil.ops.numeric import is_float
 
 Kernel = Callable[..., Any]
 
 
 def _wide(array: Array) -> Array:
-    return array.astype(np.float32) if array.dtype.itemsize == 2 and _is_float(array) else array
+    return array.astype(np.float32) if array.dtype.itemsize == 2 and is_float(array) else array
 
 
-def _is_float(array: Array) -> bool:
-    return array.dtype.kind == "f" or array.dtype.name == "bfloat16"
-
-
-def _reference(function: Kernel) -> Callable[..., list[Array]]:
+def _reference(function: Kernel) -> Reference:
     def run(arrays: Sequence[Array], attrs: Attrs, results: Sequence[TensorType]) -> list[Array]:
         with np.errstate(all="ignore"):
             out = function(*(_wide(np.asarray(a)) for a in arrays))
@@ -41,14 +49,15 @@ def _call(function: str) -> Scalar:
     """The C++ expression ``function(operands)``; 16-bit floats are widened around it."""
 
     def scalar(args: Sequence[str], types: Sequence[DType], result: DType) -> str:
-        return narrow(f"{function}({', '.join(widen(a, t) for a, t in zip(args, types))})", result)
+        wide = [widen(a, t) for a, t in zip(args, types, strict=True)]
+        return narrow(f"{function}({', '.join(wide)})", result)
 
     return scalar
 
 
 def _infix(text: str) -> Scalar:
     def scalar(args: Sequence[str], types: Sequence[DType], result: DType) -> str:
-        wide = [widen(a, t) for a, t in zip(args, types)]
+        wide = [widen(a, t) for a, t in zip(args, types, strict=True)]
         expression = text.format(*wide)
         small = result.is_integer and result.size < 4
         return f"({result.cxx})({expression})" if small else narrow(f"({expression})", result)
@@ -57,10 +66,11 @@ def _infix(text: str) -> Scalar:
 
 
 def _wrapping(text: str) -> Scalar:
-    """Integer arithmetic that wraps: signed operands are computed in the unsigned type."""
+    """Integer arithmetic that wraps: computed in an unsigned type of 32 bits or more, since
+    even u16 * u16 would overflow the int that C++ promotes it to."""
 
     def scalar(args: Sequence[str], types: Sequence[DType], result: DType) -> str:
-        if result.kind == "i":
+        if result.is_integer:
             unsigned = f"uint{max(result.size, 4) * 8}_t"
             return f"({result.cxx})({text.format(*(f'({unsigned}){a}' for a in args))})"
         return _infix(text)(args, types, result)
@@ -70,14 +80,16 @@ def _wrapping(text: str) -> Scalar:
 
 def widen(text: str, dtype: DType) -> str:
     """A 16-bit float as the f32 it is computed in."""
-    return f"cuvil::to_f32({text})" if dtype in (F16, BF16) else text
+    if dtype == F16:
+        return f"cuvil::f16_to_f32({text})"
+    return f"cuvil::bf16_to_f32({text})" if dtype == BF16 else text
 
 
 def narrow(text: str, dtype: DType) -> str:
     """An f32 result rounded to a 16-bit float."""
     if dtype == F16:
-        return f"cuvil::to_f16({text})"
-    return f"cuvil::to_bf16({text})" if dtype == BF16 else text
+        return f"cuvil::f32_to_f16({text})"
+    return f"cuvil::f32_to_bf16({text})" if dtype == BF16 else text
 
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
@@ -85,16 +97,18 @@ _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 def _round_trip(function: Callable[[Array], Array]) -> Kernel:
     """Compute in f64, give back the operand's dtype."""
-    return lambda x: function(np.asarray(x, np.float64)).astype(x.dtype)
+    return lambda x: np.asarray(function(np.asarray(x, np.float64))).astype(x.dtype)
 
 
 def _sigmoid(x: Array) -> Array:
-    return np.where(x >= 0, 1 / (1 + np.exp(-np.abs(x))), np.exp(-np.abs(x)) / (1 + np.exp(-np.abs(x))))
+    small = np.exp(-np.abs(x))
+    return np.asarray(np.where(x >= 0, 1, small) / (1 + small))
 
 
 def _gelu_tanh(x: Array) -> Array:
+    """Hendrycks and Gimpel 2016, section 2."""
     inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
-    return 0.5 * x * (1 + np.tanh(inner))
+    return np.asarray(0.5 * x * (1 + np.tanh(inner)))
 
 
 # name: (numpy function, C++ function or infix text, kinds allowed, tolerance)
@@ -158,49 +172,54 @@ def _int_div(a: Array, b: Array) -> Array:
 
 
 def _div(a: Array, b: Array) -> Array:
-    return a / b if _is_float(a) else _int_div(a, b)
+    return a / b if is_float(a) else _int_div(a, b)
 
 
 def _floordiv(a: Array, b: Array) -> Array:
-    if _is_float(a):
-        return np.floor(a / b)
+    """Towards minus infinity: for floats (a - mod(a, b)) / b as Python and torch have it, which
+    floor(a / b) misses where the quotient is rounded up; x / 0 is 0 for integers."""
+    if is_float(a):
+        return np.asarray(np.floor_divide(a, b))
     safe = np.where(b == 0, 1, b).astype(a.dtype)
     return np.where(b == 0, 0, np.floor_divide(a, safe)).astype(a.dtype)
 
 
 def _mod(a: Array, b: Array) -> Array:
     """The result has the sign of the divisor; x % 0 is 0 for integers, NaN for floats."""
-    if _is_float(a):
-        return np.mod(a, b)
+    if is_float(a):
+        return np.asarray(np.mod(a, b))
     safe = np.where(b == 0, 1, b).astype(a.dtype)
     return np.where(b == 0, 0, np.mod(a, safe)).astype(a.dtype)
 
 
 def _fmod(a: Array, b: Array) -> Array:
     """The result has the sign of the dividend."""
-    if _is_float(a):
-        return np.fmod(a, b)
+    if is_float(a):
+        return np.asarray(np.fmod(a, b))
     safe = np.where(b == 0, 1, b).astype(a.dtype)
     return np.where(b == 0, 0, np.fmod(a, safe)).astype(a.dtype)
 
 
 def _pow(a: Array, b: Array) -> Array:
-    if _is_float(a):
-        return np.power(a.astype(np.float64), b.astype(np.float64)).astype(a.dtype)
-    base, exponent = a.astype(object), b.astype(object)
-    out = [_int_pow(int(x), int(y)) for x, y in zip(base.reshape(-1), exponent.reshape(-1))]
+    if is_float(a):
+        return np.asarray(np.power(a.astype(np.float64), b.astype(np.float64)).astype(a.dtype))
     bits = a.dtype.itemsize * 8
-    wrapped = [x & ((1 << bits) - 1) for x in out]
+    pairs = zip(a.reshape(-1).tolist(), b.reshape(-1).tolist(), strict=True)
+    wrapped = [_int_pow(x, y, 1 << bits) for x, y in pairs]
     if a.dtype.kind == "i":
         wrapped = [x - (1 << bits) if x >> (bits - 1) else x for x in wrapped]
     return np.array(wrapped, dtype=a.dtype).reshape(a.shape)
 
 
-def _int_pow(x: int, y: int) -> int:
-    """Exact power; a negative exponent gives the truncated quotient 1 / x**|y| (0 for x == 0)."""
+def _int_pow(x: int, y: int, modulus: int) -> int:
+    """x**y in 0..modulus-1; a negative exponent gives the truncated 1 / x**|y| (0 for x == 0)."""
     if y >= 0:
-        return pow(x, y)
-    return 0 if x not in (1, -1) else (1 if x == 1 or y % 2 == 0 else -1)
+        return pow(x, y, modulus)
+    return 0 if x not in (1, -1) else (1 if x == 1 or y % 2 == 0 else modulus - 1)
+
+
+def _atan2(a: Array, b: Array) -> Array:
+    return np.asarray(np.arctan2(a.astype(np.float64), b.astype(np.float64)))
 
 
 _BINARY: Mapping[str, tuple[Kernel, str, str, str]] = {
@@ -209,10 +228,10 @@ _BINARY: Mapping[str, tuple[Kernel, str, str, str]] = {
     "mul": (np.multiply, "{0} * {1}", "fiu", "exact"),
     "div": (_div, "cuvil::div", "fiu", "exact"),
     "floordiv": (_floordiv, "cuvil::floor_div", "fiu", "exact"),
-    "mod": (_mod, "cuvil::floor_mod", "fiu", "exact"),
+    "mod": (_mod, "cuvil::python_mod", "fiu", "exact"),
     "fmod": (_fmod, "cuvil::trunc_mod", "fiu", "exact"),
-    "pow": (_pow, "cuvil::pow", "fiu", "close"),
-    "atan2": (lambda a, b: np.arctan2(a.astype(float), b.astype(float)), "cuvil::atan2", "f", "close"),
+    "pow": (_pow, "cuvil::power", "fiu", "close"),
+    "atan2": (_atan2, "cuvil::atan2", "f", "close"),
     "max": (np.maximum, "cuvil::max", "fiub", "exact"),
     "min": (np.minimum, "cuvil::min", "fiub", "exact"),
     "and": (np.bitwise_and, "{0} & {1}", "iub", "exact"),
@@ -232,7 +251,7 @@ _COMPARE: Mapping[str, tuple[Kernel, str]] = {
 }
 
 
-def _infer_map(name: str, kinds: str, result: DType | None) -> Callable[..., list[TensorType]]:
+def _infer_map(name: str, kinds: str, result: DType | None) -> Infer:
     def infer(ctx: ShapeContext, types: Sequence[TensorType], attrs: Attrs) -> list[TensorType]:
         dtype = same_dtype(types, name)
         if dtype.kind not in kinds:
@@ -257,18 +276,21 @@ def _infer_cast(ctx: ShapeContext, types: Sequence[TensorType], attrs: Attrs) ->
 
 def cast_array(array: Array, dtype: DType) -> Array:
     """The cast Cuvil defines: float to integer truncates, NaN gives 0, out of range saturates;
-    integer to narrower integer wraps; anything to bool is ``!= 0``."""
+    integer to narrower integer wraps; anything to bool is ``!= 0``; what is wider than f32 goes
+    to a 16-bit float by way of f32, as torch does."""
     target = dtype.numpy
     if dtype == BOOL:
         return np.asarray(array != 0)
-    if dtype.is_integer and _is_float(array):
+    if dtype.is_integer and is_float(array):
         info = np.iinfo(target)
-        wide = np.trunc(np.nan_to_num(array.astype(np.float64), nan=0.0, posinf=np.inf, neginf=-np.inf))
+        wide = np.trunc(array.astype(np.float64))
         low, high = float(info.min), float(info.max)
-        inside = np.where((wide > low) & (wide < high), wide, 0).astype(target)
-        out = np.where(wide >= high, info.max, np.where(wide <= low, info.min, inside))
-        return np.asarray(out.astype(target))
+        out = np.where((wide > low) & (wide < high), wide, 0).astype(target)
+        out = np.where(wide <= low, np.array(info.min, target), out)
+        return np.where(wide >= high, np.array(info.max, target), out)
     with np.errstate(all="ignore"):
+        if dtype in (F16, BF16) and array.dtype.itemsize == 8:
+            array = array.astype(np.float32)
         return np.asarray(array.astype(target))
 
 
@@ -286,8 +308,16 @@ def _scalar_cast(args: Sequence[str], types: Sequence[DType], result: DType) -> 
     if result in (F16, BF16):
         return narrow(text if source in (F16, BF16, F32) else f"(float){text}", result)
     if source.is_float and result.is_integer:
-        return f"cuvil::saturate<{result.cxx}>({text})"
+        return f"cuvil::cast_saturate<{result.cxx}>({text})"
     return f"({result.cxx}){text}"
+
+
+def _map(
+    name: str, infer: Infer, function: Kernel, arity: int, scalar: Scalar, tolerance: str = "exact"
+) -> OpDef:
+    reference = _reference(function)
+    count = (arity, arity)
+    return OpDef(f"cuvil.{name}", "map", infer, reference, count, {}, tolerance, scalar=scalar)
 
 
 def _unary_defs() -> list[OpDef]:
@@ -295,12 +325,10 @@ def _unary_defs() -> list[OpDef]:
     for name, (function, cxx, kinds, tolerance) in _UNARY.items():
         scalar = (_wrapping if name == "neg" else _infix)(cxx) if "{0}" in cxx else _call(cxx)
         infer = _infer_map(name, kinds, None)
-        defs.append(
-            OpDef(f"cuvil.{name}", "map", infer, _reference(function), (1, 1), {}, tolerance, scalar=scalar)
-        )
+        defs.append(_map(name, infer, function, 1, scalar, tolerance))
     for name, (function, cxx) in _UNARY_BOOL.items():
         infer = _infer_map(name, "f", BOOL)
-        defs.append(OpDef(f"cuvil.{name}", "map", infer, _reference(function), (1, 1), scalar=_call(cxx)))
+        defs.append(_map(name, infer, function, 1, _call(cxx)))
     return defs
 
 
@@ -310,12 +338,10 @@ def _binary_defs() -> list[OpDef]:
         wraps = name in ("add", "sub", "mul")
         scalar = (_wrapping if wraps else _infix)(cxx) if "{0}" in cxx else _call(cxx)
         infer = _infer_map(name, kinds, None)
-        defs.append(
-            OpDef(f"cuvil.{name}", "map", infer, _reference(function), (2, 2), {}, tolerance, scalar=scalar)
-        )
+        defs.append(_map(name, infer, function, 2, scalar, tolerance))
     for name, (function, cxx) in _COMPARE.items():
         infer = _infer_map(name, "fiub", BOOL)
-        defs.append(OpDef(f"cuvil.{name}", "map", infer, _reference(function), (2, 2), scalar=_infix(cxx)))
+        defs.append(_map(name, infer, function, 2, _infix(cxx)))
     return defs
 
 
@@ -340,5 +366,14 @@ DEFS: list[OpDef] = [
         {"dtype": "dtype"},
         scalar=_scalar_cast,
         doc="Float to integer truncates and saturates, NaN gives 0; integers wrap.",
+    ),
+    OpDef(
+        "cuvil.materialize",
+        "map",
+        lambda ctx, types, attrs: [types[0]],
+        lambda arrays, attrs, results: [np.ascontiguousarray(arrays[0]).reshape(arrays[0].shape)],
+        (1, 1),
+        scalar=lambda args, types, result: args[0],
+        doc="x itself, lying in memory row-major: what kernels need that read no views.",
     ),
 ]

@@ -20,6 +20,7 @@ from cuvil.ops.base import (
     normalize_axis,
     same_dtype,
 )
+from cuvil.ops.numeric import concrete
 from cuvil.sym.expr import Dim, add, evaluate, floordiv, mul, product
 
 PAD_MODES = ("constant", "reflect", "edge", "wrap")
@@ -46,13 +47,16 @@ def _dims_reference(
 
 
 def _iota(ctx: ShapeContext, types: Sequence[TensorType], attrs: Attrs) -> list[TensorType]:
-    return [TensorType(tuple(attrs["shape"]), attrs["dtype"])]
+    shape = tuple(attrs["shape"])
+    if not 0 <= attrs["axis"] < len(shape):
+        raise InvalidModelError(f"iota: axis {attrs['axis']} is outside rank {len(shape)}")
+    return [TensorType(shape, attrs["dtype"])]
 
 
 def _iota_reference(
     arrays: Sequence[Array], attrs: Attrs, results: Sequence[TensorType]
 ) -> list[Array]:
-    shape = results[0].shape
+    shape = concrete(results[0])
     axis = attrs["axis"]
     line = np.arange(shape[axis], dtype=np.int64)
     column = line.reshape([-1 if i == axis else 1 for i in range(len(shape))])
@@ -89,7 +93,25 @@ def _slice(ctx: ShapeContext, types: Sequence[TensorType], attrs: Attrs) -> list
         raise InvalidModelError("slice: start, size and step need one entry for each dimension")
     if any(step == 0 for step in attrs["step"]):
         raise InvalidModelError("slice: a step of 0")
+    for axis, (start, count, step) in enumerate(
+        zip(attrs["start"], size, attrs["step"], strict=True)
+    ):
+        _check_slice(types[0].shape[axis], start, count, step, f"slice: dimension {axis}")
     return [types[0].with_shape(size)]
+
+
+def _check_slice(dim: Dim, start: Dim, count: Dim, step: int, what: str) -> None:
+    """Raises InvalidModelError where known numbers leave the operand."""
+    if isinstance(count, int) and count < 0:
+        raise InvalidModelError(f"{what}: a size of {count}")
+    if count == 0 or not isinstance(start, int):
+        return
+    last = add(start, mul(add(count, -1), step))
+    inside = start >= 0 and not (isinstance(last, int) and last < 0)
+    if isinstance(dim, int):
+        inside = inside and start < dim and not (isinstance(last, int) and last >= dim)
+    if not inside:
+        raise InvalidModelError(f"{what}: elements {start} to {last} of {dim}")
 
 
 def _slice_reference(
@@ -99,6 +121,8 @@ def _slice_reference(
     for axis, (start, step) in enumerate(zip(attrs["start"], attrs["step"], strict=True)):
         size = evaluate(results[0].shape[axis], {})
         picks = evaluate(start, {}) + np.arange(size, dtype=np.int64) * step
+        if size and min(picks[0], picks[-1]) < 0:
+            raise IndexError(f"slice: elements {picks[0]} to {picks[-1]} of {out.shape[axis]}")
         out = np.take(out, picks, axis=axis)
     return [out]
 
@@ -122,12 +146,15 @@ def _concat(ctx: ShapeContext, types: Sequence[TensorType], attrs: Attrs) -> lis
 def _pad(ctx: ShapeContext, types: Sequence[TensorType], attrs: Attrs) -> list[TensorType]:
     if attrs.get("mode", "constant") not in PAD_MODES:
         raise InvalidModelError(f"pad: mode {attrs['mode']!r} is not one of {PAD_MODES}")
-    shape = tuple(
-        add(d, add(lo, hi)) for d, lo, hi in zip(types[0].shape, attrs["lo"], attrs["hi"], strict=True)
-    )
-    for axis, d in enumerate(shape):
-        ctx.require(d, ">=", 0, f"pad: dimension {axis} after padding")
-    return [types[0].with_shape(shape)]
+    shape: list[Dim] = []
+    for axis, (d, lo, hi) in enumerate(
+        zip(types[0].shape, attrs["lo"], attrs["hi"], strict=True)
+    ):
+        shape.append(add(d, add(lo, hi)))
+        ctx.require(shape[-1], ">=", 0, f"pad: dimension {axis} after padding")
+        if attrs.get("mode", "constant") != "constant" and (lo != 0 or hi != 0):
+            ctx.require(d, ">=", 1, f"pad: an element to repeat along dimension {axis}")
+    return [types[0].with_shape(tuple(shape))]
 
 
 def _pad_reference(
@@ -167,12 +194,24 @@ def _gather(ctx: ShapeContext, types: Sequence[TensorType], attrs: Attrs) -> lis
     return [types[0].with_shape(shape[:axis] + types[1].shape + shape[axis + 1 :])]
 
 
+def _gather_reference(
+    arrays: Sequence[Array], attrs: Attrs, results: Sequence[TensorType]
+) -> list[Array]:
+    index = np.asarray(arrays[1]).astype(np.int64)
+    return [np.asarray(np.take(arrays[0], index, axis=attrs["axis"]))]
+
+
 def _gather_elements(
     ctx: ShapeContext, types: Sequence[TensorType], attrs: Attrs
 ) -> list[TensorType]:
-    normalize_axis(attrs["axis"], types[0].rank, "gather_elements")
-    if types[0].rank != types[1].rank:
-        raise InvalidModelError("gather_elements: data and indices need one rank")
+    axis = normalize_axis(attrs["axis"], types[0].rank, "gather_elements")
+    if types[0].rank != types[1].rank or not types[0].rank:
+        raise InvalidModelError("gather_elements: data and indices need one rank above 0")
+    if not types[1].dtype.is_integer:
+        raise InvalidModelError(f"gather_elements needs integer indices, got {types[1].dtype}")
+    for i, (d, n) in enumerate(zip(types[0].shape, types[1].shape, strict=True)):
+        if i != axis:
+            ctx.require(n, "<=", d, f"gather_elements: dimension {i} of indices and data")
     return [types[0].with_shape(types[1].shape)]
 
 
@@ -181,16 +220,20 @@ def _gather_elements_reference(
 ) -> list[Array]:
     data, index = arrays
     axis = attrs["axis"] % data.ndim
-    grid = list(np.indices(index.shape, sparse=True))
-    grid[axis] = index
+    grid: list[Array] = list(np.indices(index.shape, sparse=True))
+    grid[axis] = index.astype(np.int64)
     return [data[tuple(grid)]]
 
 
 def _gather_nd(ctx: ShapeContext, types: Sequence[TensorType], attrs: Attrs) -> list[TensorType]:
     batch = attrs.get("batch_dims", 0)
-    depth = types[1].shape[-1]
-    if not isinstance(depth, int):
-        raise InvalidModelError("gather_nd needs a known size of the last index dimension")
+    depth = types[1].shape[-1] if types[1].rank > batch else None
+    if not isinstance(depth, int) or not 1 <= depth <= types[0].rank - batch:
+        raise InvalidModelError(f"gather_nd: indices {types[1]} do not fit data {types[0]}")
+    if not types[1].dtype.is_integer:
+        raise InvalidModelError(f"gather_nd needs integer indices, got {types[1].dtype}")
+    for i in range(batch):
+        ctx.same(types[0].shape[i], types[1].shape[i], f"gather_nd: batch dimension {i}")
     rest = types[0].shape[batch + depth :]
     return [types[0].with_shape(types[1].shape[:-1] + rest)]
 
@@ -200,7 +243,7 @@ def _gather_nd_reference(
 ) -> list[Array]:
     data, index = arrays
     batch = attrs.get("batch_dims", 0)
-    where = [index[..., i] for i in range(index.shape[-1])]
+    where = [index[..., i].astype(np.int64) for i in range(index.shape[-1])]
     lead = index.shape[:-1]
     for axis in reversed(range(batch)):
         line = np.arange(lead[axis]).reshape([-1 if i == axis else 1 for i in range(len(lead))])
@@ -248,7 +291,7 @@ DEFS: list[OpDef] = [
     ),
     OpDef(
         "cuvil.broadcast", "movement", _broadcast,
-        lambda arrays, attrs, results: [np.broadcast_to(arrays[0], results[0].shape)],
+        lambda arrays, attrs, results: [np.broadcast_to(arrays[0], concrete(results[0]))],
         (1, 1), {"shape": "dims"}, cost=_free,
         doc="NumPy broadcasting to a shape, aligned at the end.",
     ),
@@ -269,7 +312,7 @@ DEFS: list[OpDef] = [
     ),
     OpDef(
         "cuvil.gather", "movement", _gather,
-        lambda arrays, attrs, results: [np.take(arrays[0], arrays[1], axis=attrs["axis"])],
+        _gather_reference,
         (2, 2), {"axis": "int"}, cost=_free,
         doc="data, indices: rows picked along an axis. A negative index counts from the end.",
     ),

@@ -9,11 +9,12 @@ import numpy as np
 from cuvil.errors import InvalidModelError
 from cuvil.ir.types import TensorType
 from cuvil.ops.base import Array, normalize_axis
+from cuvil.sym.expr import evaluate
 
 
 def is_float(array: Array) -> bool:
     """Whether the elements are floats, bf16 among them."""
-    return array.dtype.kind == "f" or array.dtype.name == "bfloat16"
+    return bool(array.dtype.kind == "f" or array.dtype.name == "bfloat16")
 
 
 def wide(array: Array) -> Array:
@@ -30,6 +31,11 @@ def narrow_to(array: Array | np.generic, type: TensorType) -> Array:
     """Rounded (floats) or wrapped (integers) to the dtype of ``type``."""
     with np.errstate(all="ignore"):
         return np.asarray(array).astype(type.dtype.numpy, copy=False)
+
+
+def concrete(type: TensorType) -> tuple[int, ...]:
+    """The shape of a type without symbols. Raises KeyError where one is left."""
+    return tuple(evaluate(d, {}) for d in type.shape)
 
 
 def axes_of(axes: Sequence[int], rank: int, name: str) -> tuple[int, ...]:

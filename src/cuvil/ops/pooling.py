@@ -13,7 +13,7 @@ import numpy as np
 from cuvil.errors import InvalidModelError
 from cuvil.ir.types import I64, DType, TensorType
 from cuvil.ops.base import Array, Attrs, Cost, Infer, OpDef, ShapeContext
-from cuvil.ops.numeric import comparable, narrow_to, wide
+from cuvil.ops.numeric import comparable, concrete, narrow_to, wide
 from cuvil.ops.reduction import lowest
 from cuvil.ops.windows import (
     WINDOW_ATTRS,
@@ -52,7 +52,7 @@ class _Windows:
         self.x = np.moveaxis(x, -1, 1) if self.last else x
         self.attrs = attrs
         self.sizes = self.x.shape[2:]
-        self.counts = [int(d) for d in spatial_dims(result.shape, self.last)]  # type: ignore[arg-type]
+        self.counts = spatial_dims(concrete(result), self.last)
         self.shape = (*self.x.shape[:2], *self.counts)
         self.taps = list(np.ndindex(*attrs["kernel"]))
 
@@ -77,7 +77,7 @@ class _Windows:
         """Unpadded coordinates along one axis of what each window sees at ``tap``."""
         a = self.attrs
         first = tap * a["dilations"][axis] - a["pads_lo"][axis]
-        return first + np.arange(self.counts[axis], dtype=np.int64) * a["strides"][axis]
+        return np.asarray(first + np.arange(self.counts[axis]) * a["strides"][axis])
 
     def give(self, out: Array, result: TensorType) -> list[Array]:
         return [narrow_to(np.moveaxis(out, 1, -1) if self.last else out, result)]
@@ -88,8 +88,8 @@ def _max_reference(
 ) -> list[Array]:
     x = comparable(np.asarray(arrays[0]))
     windows = _Windows(x, attrs, results[0])
-    least = lowest(x.dtype)[()]
-    source = windows.padded(least)
+    least = lowest(x.dtype)
+    source = windows.padded(least.item())
     best = np.full(windows.shape, least, x.dtype)
     for tap in windows.taps:
         best = np.maximum(best, windows.seen(tap, source))

@@ -128,14 +128,18 @@ class _Direction:
         start = np.zeros((d + 1, batch, hidden))
         self.h = wide(given.get("has_h0", start))[d]
         self.c = wide(given.get("has_c0", start))[d]
-        peephole = wide(given.get("has_peephole", np.zeros((d + 1, 3 * hidden))))[d]
-        self.peephole = np.split(peephole, 3)
+        peephole = given.get("has_peephole")
+        self.peephole = [] if peephole is None else np.split(wide(peephole)[d], 3)
         functions = attrs.get("activations") or DEFAULTS[name] * (d + 1)
         each = len(DEFAULTS[name])
         self.functions = [ACTIVATIONS[f] for f in functions[d * each : (d + 1) * each]]
-        clip = attrs.get("clip")
-        self.clip = (lambda v: v) if clip is None else (lambda v: np.clip(v, -clip, clip))
+        clip: float | None = attrs.get("clip")
+        self.bound = np.inf if clip is None else clip
         self.attrs = attrs
+
+    def clip(self, v: Array) -> Array:
+        """The argument of an activation within the bounds asked for."""
+        return np.clip(v, -self.bound, self.bound)
 
     def projected(self, x: Array) -> list[Array]:
         """x W^T + Wb for each gate."""
@@ -146,13 +150,15 @@ class _Direction:
         f, g, top = self.functions
         back = np.split(h @ self.r.T + self.bias_r, 4, axis=-1)
         i, o, forget, cell = (a + b for a, b in zip(self.projected(x), back, strict=True))
-        p_i, p_o, p_f = self.peephole
-        i = f(self.clip(i + p_i * c))
-        forget = f(self.clip(forget + p_f * c))
+        if self.peephole:
+            i, forget = i + self.peephole[0] * c, forget + self.peephole[2] * c
+        i, forget = f(self.clip(i)), f(self.clip(forget))
         if self.attrs.get("input_forget", False):
             forget = 1 - i
         c = forget * c + i * g(self.clip(cell))
-        return f(self.clip(o + p_o * c)) * top(c), c
+        if self.peephole:
+            o = o + self.peephole[1] * c
+        return f(self.clip(o)) * top(c), c
 
     def gru(self, x: Array, h: Array, c: Array) -> tuple[Array, Array]:
         """Cho et al. 2014; linear_before_reset applies the reset gate after the product."""

@@ -71,11 +71,13 @@ def highest(dtype: np.dtype[Any]) -> Array:
 
 
 def _max(x: Array, axis: tuple[int, ...], keep: bool) -> Array:
-    return np.asarray(np.max(x, axis=axis, keepdims=keep, initial=lowest(x.dtype)[()]))
+    least: Any = lowest(x.dtype)
+    return np.asarray(np.max(x, axis=axis, keepdims=keep, initial=least[()]))
 
 
 def _min(x: Array, axis: tuple[int, ...], keep: bool) -> Array:
-    return np.asarray(np.min(x, axis=axis, keepdims=keep, initial=highest(x.dtype)[()]))
+    most: Any = highest(x.dtype)
+    return np.asarray(np.min(x, axis=axis, keepdims=keep, initial=most[()]))
 
 
 def _any(x: Array, axis: tuple[int, ...], keep: bool) -> Array:

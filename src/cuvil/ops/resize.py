@@ -14,7 +14,7 @@ import numpy as np
 from cuvil.errors import InvalidModelError
 from cuvil.ir.types import TensorType
 from cuvil.ops.base import Array, Attrs, Cost, OpDef, ShapeContext
-from cuvil.ops.numeric import narrow_to, wide
+from cuvil.ops.numeric import concrete, narrow_to, wide
 from cuvil.sym.expr import mul
 
 
@@ -81,11 +81,12 @@ def coordinates(attrs: Attrs, axis: int, size: int, out: int) -> Array:
         rank = len(attrs["roi"]) // 2
         return _crop(i, size, out, attrs["roi"][axis], attrs["roi"][rank + axis])
     scales = attrs.get("scales")
-    return COORDINATES[attrs["coordinate"]](i, size, out, scales[axis] if scales else None)
+    function = COORDINATES[attrs["coordinate"]]
+    return function(i, size, out, scales[axis] if scales else None)
 
 
 def _triangle(distance: Array) -> Array:
-    return np.clip(1 - np.abs(distance), 0, None)
+    return np.asarray(np.clip(1 - np.abs(distance), 0, None))
 
 
 def _cubic(distance: Array, a: float) -> Array:
@@ -162,10 +163,11 @@ def _reference(
     x = np.asarray(arrays[0])
     exact = attrs["mode"] == "nearest"
     value = x if exact else wide(x)
-    outside = np.zeros(results[0].shape, bool)  # type: ignore[arg-type]
+    shape = concrete(results[0])
+    outside = np.zeros(shape, bool)
     with np.errstate(all="ignore"):
         for axis, size in enumerate(x.shape):
-            out = int(results[0].shape[axis])  # type: ignore[arg-type]
+            out = shape[axis]
             if is_identity(attrs, axis, size, out):
                 continue
             column = [-1 if i == axis else 1 for i in range(x.ndim)]
@@ -173,7 +175,7 @@ def _reference(
                 value = np.zeros((*value.shape[:axis], 0, *value.shape[axis + 1 :]), value.dtype)
                 continue
             taps = axis_taps(attrs, axis, size, out)
-            outside |= taps.outside.reshape(column)
+            outside = outside | taps.outside.reshape(column)
             picks = [np.take(value, i, axis=axis) for i in taps.index.T]
             if exact:
                 value = picks[0]

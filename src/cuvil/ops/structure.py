@@ -6,14 +6,13 @@ A negative index counts from the end; one outside raises IndexError in the refer
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from cuvil.errors import InvalidModelError
 from cuvil.ir.types import I64, TensorType
 from cuvil.ops.base import Array, Attrs, Cost, OpDef, ShapeContext, normalize_axis, same_dtype
-from cuvil.ops.numeric import comparable, narrow_to, wide
+from cuvil.ops.numeric import comparable, concrete, narrow_to, wide
 from cuvil.sym.expr import evaluate, mul
 
 REDUCTIONS = ("none", "add", "mul", "max", "min")
@@ -88,7 +87,7 @@ def _scatter_nd_infer(
     return [data]
 
 
-def _write(out: Array, places: Any, updates: Array, reduction: str) -> None:
+def _write(out: Array, places: Array, updates: Array, reduction: str) -> None:
     """In order of the updates: the last one wins, or each is combined."""
     if reduction == "none":
         out[places] = updates
@@ -182,8 +181,8 @@ def _topk_reference(
         order = np.argsort(x, axis=axis, kind="stable")
     order = order[(slice(None),) * axis + (slice(0, evaluate(attrs["k"], {})),)]
     values = np.take_along_axis(np.atleast_1d(original), order, axis=axis)
-    shape = results[0].shape
-    return [values.reshape(shape), order.astype(np.int64).reshape(shape)]  # type: ignore[arg-type]
+    shape = concrete(results[0])
+    return [values.reshape(shape), order.astype(np.int64).reshape(shape)]
 
 
 def _topk_cost(

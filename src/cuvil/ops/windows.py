@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from cuvil.errors import InvalidModelError
 from cuvil.ir.types import Shape
 from cuvil.ops.base import Array, Attrs, ShapeContext
 from cuvil.sym.expr import Dim, add, floordiv, minimum, mul
+
+D = TypeVar("D", int, Dim)
 
 WINDOW_ATTRS = {"strides": "ints", "pads_lo": "ints", "pads_hi": "ints", "dilations": "ints"}
 
@@ -27,7 +29,7 @@ def check_windows(attrs: Attrs, keys: Sequence[str], spatial: int, name: str) ->
             raise InvalidModelError(f"{name}: {key}={values} must be positive")
 
 
-def spatial_dims(shape: Shape, channels_last: bool) -> Shape:
+def spatial_dims(shape: tuple[D, ...], channels_last: bool) -> tuple[D, ...]:
     """The spatial part of [N, C, *spatial] or [N, *spatial, C]."""
     return shape[1:-1] if channels_last else shape[2:]
 

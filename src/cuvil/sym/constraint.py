@@ -35,7 +35,8 @@ class Constraint:
 
     def holds(self, table: Mapping[str, int]) -> bool:
         """Whether it is true at these values. Raises KeyError if a symbol has none."""
-        return _HOLDS[self.relation](evaluate(self.left, table), evaluate(self.right, table))
+        left, right = evaluate(self.left, table), evaluate(self.right, table)
+        return bool(_HOLDS[self.relation](left, right))
 
     def known(self) -> bool | None:
         """True or False where no symbol decides it, else None."""

@@ -22,6 +22,7 @@ from cuvil.sym.expr import (
     split_multiple,
     substitute,
     symbol,
+    symbols_of,
 )
 
 Bounds = tuple[Dim, "Dim | None"]
@@ -190,9 +191,10 @@ class Facts:
                 return None, None
             return (a // d if d is not None else 0), (None if b is None else b // c)
         pick = max if kind == "max" else min
-        low = pick(a, c) if a is not None and c is not None else None
-        high = pick(b, d) if b is not None and d is not None else None
-        return low, high
+        return (
+            pick(a, c) if a is not None and c is not None else None,
+            pick(b, d) if b is not None and d is not None else None,
+        )
 
     def simplify(self, value: Dim) -> Dim:
         """Rewrite floordiv and mod away wherever the bounds prove it."""
@@ -265,8 +267,6 @@ def _linear_in(value: Dim, name: str) -> tuple[Dim | None, Dim]:
 
 
 def _names(args: tuple[Dim, ...]) -> set[str]:
-    from cuvil.sym.expr import symbols_of
-
     found: set[str] = set()
     for arg in args:
         found |= symbols_of(arg)
