@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.ir.samples import N, S, rules, sample
 
 from cuvil.errors import ShapeConstraintError
 from cuvil.frontends.emitter import Emitter
@@ -16,6 +15,7 @@ from cuvil.ir.verifier import verify_module
 from cuvil.reference.interpreter import run_module
 from cuvil.sym.expr import mul, symbol
 from cuvil.sym.parse import parse_constraint
+from tests.ir.samples import N, S, rules, sample
 
 
 def test_a_copy_prints_like_its_source_and_shares_no_op() -> None:

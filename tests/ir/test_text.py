@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.ir.samples import N, sample
 
 from cuvil.errors import InvalidModelError
 from cuvil.frontends.emitter import Emitter
@@ -22,6 +21,7 @@ from cuvil.ir.types import BF16, BOOL, DTYPES, F16, F32, F64, I8, I64, U64, Tens
 from cuvil.ir.weights import weights_of
 from cuvil.sym.expr import Dim, add, floordiv, maximum, minimum, mod, mul, symbol
 from cuvil.sym.parse import parse_dim
+from tests.ir.samples import N, sample
 
 
 @pytest.mark.parametrize("locations", [False, True])

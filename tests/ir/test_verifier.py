@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable
 
 import pytest
-from tests.ir.samples import N, S, rules, sample, yield_from
-from tests.ir.test_text import _large
 
 from cuvil.errors import InvalidModelError
 from cuvil.frontends.emitter import Emitter
@@ -16,6 +14,8 @@ from cuvil.ir.types import F32, F64, TensorType
 from cuvil.ir.verifier import verify_module
 from cuvil.sym.expr import add, symbol
 from cuvil.sym.parse import parse_constraint
+from tests.ir.samples import N, S, rules, sample, yield_from
+from tests.ir.test_text import _large
 
 
 def _chain() -> Module:

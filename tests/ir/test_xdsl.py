@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.ir.samples import sample
 
 from cuvil.ir.printer import print_module
+from tests.ir.samples import sample
 
 
 @pytest.mark.slow

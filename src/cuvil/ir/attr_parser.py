@@ -257,7 +257,8 @@ class AttrParser(Scanner):
             values = _elements(pieces, form.dtype)
         except (KeyError, ValueError, OverflowError):
             self.fail(f"expected elements of {form.dtype}", start)
-        return Weight(values.reshape(tuple(int(d) for d in form.shape)), name)  # type: ignore[arg-type]
+        dims = [d for d in form.shape if isinstance(d, int)]
+        return Weight(values.reshape(dims), name)
 
     def _read_weight(self) -> Weight:
         name = self.string()
@@ -292,7 +293,7 @@ def _unescape(match: re.Match[bytes]) -> bytes:
 
 
 def _elements(pieces: list[str], dtype: DType) -> np.ndarray[Any, Any]:
-    """The elements; ``0x...`` are the bits of a float. Raises KeyError, ValueError, OverflowError."""
+    """The elements; ``0x...`` are the bits of a float. KeyError, ValueError, OverflowError."""
     if dtype.kind == "b":
         return np.array([_BOOLS[p] for p in pieces], dtype=np.bool_)
     if dtype.is_integer:
