@@ -188,7 +188,7 @@ class Convolutions:
         scratch = aligned_zeros(count + 16)
         scratch[:] = np.nan
         total = shape.n * out[0] * out[1] * shape.oc
-        y = np.full(total + 16, 7, np.float32)
+        y: np.ndarray = np.full(total + 16, 7, np.float32)
         visits = np.zeros(total, np.float32) if epilogue else None
         pool = ctypes.c_void_p(self.library.test_pool() if threads > 1 else None)
         arrays = (shape.numbers(*out), x, packed, y, visits, scratch)
