@@ -16,7 +16,7 @@ from cuvil.frontends.onnx.load import load_model, opset_table
 from cuvil.frontends.onnx.node import Item, ItemList
 from cuvil.frontends.onnx.scope import Context, Scope
 from cuvil.frontends.onnx.types import UnsupportedType, dtype_from, type_name
-from cuvil.frontends.onnx.walk import Walker
+from cuvil.frontends.onnx.walk import Frame, Walker
 from cuvil.ir.core import Module, Value
 from cuvil.ir.types import TensorType, dtype_of
 from cuvil.sym.constraint import Constraint
@@ -49,7 +49,8 @@ def capture_onnx(
     scope = Scope(context, model.graph, inputs.declare(), None)
     asked = inputs.dims.constraints(constraints)
     names = [value.name for value in model.graph.output]
-    outputs = walker.graph(scope, model.graph, opset_table(model.opset_import), {}, names)
+    frame = Frame(scope, opset_table(model.opset_import), {})
+    outputs = walker.graph(frame, model.graph, names)
     problems = [*inputs.problems, *context.problems]
     values, labels = _flatten(names, outputs, problems)
     if problems:

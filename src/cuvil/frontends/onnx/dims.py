@@ -21,8 +21,8 @@ _RESERVED = frozenset(("max", "min", "floordiv", "mod"))
 class InputDims:
     """Gives each declared dim an int or an expression; remembers the original names.
 
-    A dim without a name of its own ('', '?', '-1', 0) is a symbol of its own. A size left free is
-    taken to be at least 1, unless a named Dim says 0.
+    A dim without a name of its own ('', '?', '-1', 0) is a symbol of its own. A size left free may
+    be anything from 0 on; a named Dim sets its bounds.
     """
 
     def __init__(self, context: ShapeContext) -> None:
@@ -63,7 +63,7 @@ class InputDims:
             return self._expression(declared) or self._symbol(declared)
         name = self._fresh(f"{tensor}_d{axis}")
         self.originals[name] = declared if isinstance(declared, str) else str(declared or "")
-        return self._new(name, 1, None)
+        return self._new(name, 0, None)
 
     def _expression(self, text: str) -> Dim | None:
         """Exporters write derived dims as text ("2*seq"): read it if its names are dims too."""
@@ -78,7 +78,7 @@ class InputDims:
             return None
         return value
 
-    def _symbol(self, original: str, low: int = 1, high: int | None = None) -> Dim:
+    def _symbol(self, original: str, low: int = 0, high: int | None = None) -> Dim:
         name = self._by_name.get(original)
         if name is None:
             name = self._by_name[original] = self._fresh(original)

@@ -70,6 +70,19 @@ class Knowledge:
         array = self.array(value)
         return None if array is None else [int(x) for x in array.reshape(-1)]
 
+    def whole(self, value: Value) -> list[Dim] | None:
+        """As ``dims``, and for floats that are whole numbers too."""
+        if not value.type.dtype.is_float:
+            return self.dims(value)
+        array = self.array(value)
+        if array is not None:
+            flat = [float(x) for x in array.reshape(-1)]
+            return [int(x) for x in flat] if all(x.is_integer() for x in flat) else None
+        pairs = self.ratios(value)
+        if pairs is None or any(den != 1 for _, den in pairs.reshape(-1)):
+            return None
+        return [num for num, _ in pairs.reshape(-1)]
+
     def settle(self, value: Value) -> Value:
         """A small integer or bool tensor whose elements are known, as a source op of its own.
 

@@ -53,6 +53,7 @@ class Node:
         attrs: Mapping[str, Any],
         emitter: Emitter,
         knowledge: Knowledge,
+        folder: str | None = None,
     ) -> None:
         self.op = op
         self.domain = domain
@@ -62,6 +63,7 @@ class Node:
         self.attrs = attrs
         self.e = emitter
         self.knowledge = knowledge
+        self.folder = folder
 
     def __getitem__(self, index: int) -> Value:
         """A tensor input that must be there."""
@@ -123,7 +125,7 @@ class Node:
 
     def dims(self, index: int, what: str) -> list[Dim]:
         """The elements of an integer input, which must not depend on data."""
-        known = self.knowledge.dims(self[index])
+        known = self.knowledge.whole(self[index])
         if known is None:
             raise Refused(f"{what} depends on the data of an input", FIXED)
         return known

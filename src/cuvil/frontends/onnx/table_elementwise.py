@@ -127,7 +127,7 @@ def _identity(n: Node) -> Any:
 def _dropout(n: Node) -> list[Value | None]:
     """Inference: the input, and a mask of ones. Training mode with a ratio is refused."""
     if n.version >= 12 and n.has(2):
-        if any(n.constant(2, "training_mode")) and not (
+        if n.constant(2, "training_mode").any() and not (
             n.has(1) and float(n.constant(1, "ratio").reshape(-1)[0]) == 0.0
         ):
             raise Refused("training mode draws random numbers", "export the model for inference")
@@ -145,11 +145,11 @@ def _constant(n: Node) -> Value:
     if "value_string" in n.attrs or "value_strings" in n.attrs:
         raise Refused("strings are not supported", "do the work on text before the model")
     if "sparse_value" in n.attrs:
-        array = sparse_array(n.attrs["sparse_value"], n.attrs["__folder__"])
+        array = sparse_array(n.attrs["sparse_value"], n.folder)
         return n.e.weight(array, n.outputs[0])
     if "value" not in n.attrs:
         raise InvalidModelError("Constant has no value")
-    return n.e.weight(tensor_array(n.attrs["value"], n.attrs["__folder__"]), n.outputs[0])
+    return n.e.weight(tensor_array(n.attrs["value"], n.folder), n.outputs[0])
 
 
 def _bit_cast(n: Node) -> Value:

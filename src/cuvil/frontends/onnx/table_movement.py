@@ -7,10 +7,10 @@ import numpy as np
 from cuvil.errors import InvalidModelError
 from cuvil.frontends.onnx.node import Handler, Node, Refused
 from cuvil.ir.core import Value
-from cuvil.ir.types import I64
+from cuvil.ir.types import BOOL, I64
 from cuvil.sym.expr import Dim, Expr, add, floordiv, mul
 
-_FAR = 1 << 31
+_FAR = 10**9
 
 
 def _transpose(n: Node) -> Value:
@@ -48,7 +48,10 @@ def _slice(n: Node) -> Value:
 def _end(n: Node, end: Dim, size: Dim) -> Dim:
     """An end of a slice as Emitter.slice takes it: a symbolic one must have a known sign."""
     if isinstance(end, int):
-        return min(max(end, -_FAR), _FAR)
+        if end >= _FAR and isinstance(size, Expr):
+            n.e.context.require(size, "<=", end, "Slice: its end stands for the end of the tensor")
+            return size
+        return end
     facts = n.e.context.facts
     if facts.less(end, 0):
         return n.e.simplify(add(size, end))
@@ -109,6 +112,7 @@ def _pad(n: Node) -> Value:
     x = n[0]
     rank = x.type.rank
     value: float = 0.0
+    fill: Value | None = None
     axes = list(range(rank))
     if n.version < 11:
         pads: list[Dim] = list(n.integers("paddings" if n.version < 2 else "pads"))
@@ -116,7 +120,9 @@ def _pad(n: Node) -> Value:
     else:
         pads = n.dims(1, "the padding")
         if n.has(2) and n[2].type.elements != 0:
-            value = n.constant(2, "the fill value").reshape(-1)[0].item()
+            constant = n.knowledge.array(n[2])
+            value = constant.reshape(-1)[0].item() if constant is not None else 0.0
+            fill = n.e.reshape(n[2], ()) if constant is None else None
         if n.has(3):
             axes = [n.count(a, rank) for a in n.static(3, "the axes")]
     if len(pads) != 2 * len(axes):
@@ -130,8 +136,13 @@ def _pad(n: Node) -> Value:
         raise InvalidModelError(f"Pad: mode {mode!r} is unknown")
     if all(p == 0 for p in pads):
         return x
-    fill = float(value) if mode == "constant" and value else None
-    return n.e.op("pad", x, lo=tuple(lo), hi=tuple(hi), mode=mode, value=fill)
+    number = float(value) if mode == "constant" and value else None
+    out = n.e.op("pad", x, lo=tuple(lo), hi=tuple(hi), mode=mode, value=number)
+    if fill is None or mode != "constant":
+        return out
+    inside = n.e.broadcast(n.e.scalar(True, BOOL), x.type.shape)
+    inside = n.e.op("pad", inside, lo=tuple(lo), hi=tuple(hi), mode=mode)
+    return n.e.map("select", inside, out, fill)
 
 
 def _gather(n: Node) -> Value:
@@ -172,7 +183,8 @@ def _space_to_depth(n: Node) -> Value:
         n.e.context.require(mul(floordiv(d, k), k), "==", d, "SpaceToDepth: the blocks fit")
     h, w = (n.e.simplify(floordiv(d, k)) for d in (h, w))
     x = n.e.reshape(n[0], (batch, c, h, k, w, k))
-    return n.e.reshape(n.e.transpose(x, (0, 3, 5, 1, 2, 4)), (batch, mul(c, k * k), h, w))
+    perm = (0, 3, 5, 1, 2, 4) if n.text("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
+    return n.e.reshape(n.e.transpose(x, perm), (batch, mul(c, k * k), h, w))
 
 
 def _compress(n: Node) -> Value:

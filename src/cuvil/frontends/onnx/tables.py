@@ -47,13 +47,15 @@ HANDLERS: Mapping[str, Handler] = MappingProxyType(
 _TEXT = ("strings are not supported", "do the work on text before the model")
 _RANDOM = ("it draws random numbers", "export the model for inference")
 _DATA = ("the size of its result depends on data", "run it outside the model")
-_LOOP = ("loops are not supported", "unroll the loop when exporting")
 _OPTIONAL = ("optional values are not supported", "export the model without optional inputs")
 
 REASONS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         **dict.fromkeys(
-            ("StringNormalizer", "StringConcat", "StringSplit", "RegexFullMatch", "TfIdfVectorizer"),
+            (
+                "StringNormalizer", "StringConcat", "StringSplit", "RegexFullMatch",
+                "TfIdfVectorizer",
+            ),
             _TEXT,
         ),
         **dict.fromkeys(
@@ -63,7 +65,6 @@ REASONS: Mapping[str, tuple[str, str]] = MappingProxyType(
             ),
             _RANDOM,
         ),
-        **dict.fromkeys(("Loop", "Scan", "SequenceMap"), _LOOP),
         **dict.fromkeys(("Optional", "OptionalGetElement", "OptionalHasElement"), _OPTIONAL),
         "NonMaxSuppression": _DATA,
         "ImageDecoder": ("it decodes files", "decode the image before the model"),
