@@ -19,7 +19,9 @@ typedef uint64_t Word __attribute__((aligned(1), may_alias));
 typedef uint32_t HalfWord __attribute__((aligned(1), may_alias));
 typedef uint16_t Pair __attribute__((aligned(1), may_alias));
 constexpr size_t kBlock = sizeof(Block);
+#if defined(__x86_64__)
 constexpr size_t kLarge = 1 << 20;  // from here on the processor's string copy is as fast or faster
+#endif
 
 template <class V>
 __attribute__((always_inline)) inline void move_ends(char* d, const char* s, size_t n) {

@@ -176,7 +176,7 @@ CUVIL_INLINE T gelu_erf(T x) {
 // (D. Hendrycks and K. Gimpel, "Gaussian error linear units", 2016). 4 ULP for |x| < 3.
 template <class T>
 CUVIL_INLINE T gelu_tanh(T x) {
-  const T u2 = x * (T(1.5957691216057308) + T(0.0713548162725992) * x * x);
+  const T u2 = x * (T(1.5957691216057308) + T(0.07135481627260025) * x * x);
   return x * sigmoid(u2);
 }
 template <class T>
