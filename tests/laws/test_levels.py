@@ -37,6 +37,7 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
     "torchvision": FRAMEWORKS,
     "transformers": FRAMEWORKS,
     "onnx": FRAMEWORKS,
+    "google": FRAMEWORKS,
     "tensorflow": FRAMEWORKS,
     "sympy": FRAMEWORKS,
     "onnxruntime": ("integrations",),
