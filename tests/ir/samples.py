@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from cuvil.analysis.wellformed import operator_rules as rules
 from cuvil.frontends.emitter import Emitter
-from cuvil.ir.builder import Builder, TypeRules
+from cuvil.ir.builder import Builder
 from cuvil.ir.core import Block, Location, Module, Value
 from cuvil.ir.types import F32, TensorType
-from cuvil.ops.base import ShapeContext
-from cuvil.ops.typing import Inference
-from cuvil.sym.constraint import Constraint
 from cuvil.sym.expr import floordiv, mod, symbol
 from cuvil.sym.parse import parse_constraint
 
+__all__ = ["N", "S", "rules", "sample", "yield_from"]
+
 N, S = symbol("n"), symbol("s")
-
-
-def rules(
-    symbols: dict[str, tuple[int, int | None]], constraints: list[Constraint]
-) -> TypeRules:
-    """The operators' type rules, as the verifier wants them."""
-    return Inference(ShapeContext(symbols, constraints))
 
 
 def yield_from(block: Block, value: Value) -> None:
