@@ -1,0 +1,249 @@
+"""PyTorch to Cuvil: ``capture_torch``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+
+from cuvil.errors import InvalidModelError, ShapeConstraintError, UnsupportedOpError
+from cuvil.frontends.emitter import Emitter
+from cuvil.frontends.torch_export.convert import Converter
+from cuvil.frontends.torch_export.examples import resized
+from cuvil.frontends.torch_export.functional import decompose, functional, missing, written_buffers
+from cuvil.frontends.torch_export.guards import (
+    collect_guards,
+    outputs_agree,
+    settle_small,
+    sort_guards,
+)
+from cuvil.frontends.torch_export.naming import Naming, input_shapes
+from cuvil.frontends.torch_export.program import (
+    Traced,
+    adopt_program,
+    inference_mode_of,
+    load_program,
+    trace_module,
+)
+from cuvil.frontends.torch_export.weights import Weights, dtype_from_torch
+from cuvil.ir.core import Location, Module, Value
+from cuvil.ir.types import TensorType
+from cuvil.sym.constraint import Constraint
+
+_ROUNDS = 4
+
+
+def capture_torch(
+    model: torch.nn.Module | ExportedProgram | str | Path,
+    example_args: Sequence[Any] = (),
+    example_kwargs: Mapping[str, Any] | None = None,
+    dynamic: Any = None,
+    constraints: Sequence[Constraint] = (),
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+) -> Module:
+    """Capture a model at stage "captured".
+
+    ``model`` is a module (fx.GraphModule too), an ExportedProgram, or the path of a .pt2 file; the
+    last two need no examples. ``dynamic`` names the dims that stay symbolic, see
+    :func:`~cuvil.frontends.torch_export.spec.parse_dynamic`; every other dim is fixed to the
+    example's size. The module is traced in evaluation mode and left as it was.
+
+    Raises InvalidModelError, UnsupportedOpError (all nodes at once), ShapeConstraintError (a dim
+    that the model fixes, or bounds that contradict one another) or InputError.
+    """
+    if isinstance(model, (str, Path)):
+        model = load_program(model)
+    if isinstance(model, ExportedProgram):
+        traced = adopt_program(model, dynamic, input_names)
+    elif isinstance(model, torch.nn.Module):
+        if isinstance(model, torch.jit.ScriptModule):
+            raise InvalidModelError(
+                "a ScriptModule has no Python to trace",
+                hint="pass the original module, or export it to ONNX",
+            )
+        kwargs = example_kwargs or {}
+        traced = trace_module(model, example_args, kwargs, dynamic, constraints, input_names)
+    else:
+        raise InvalidModelError(f"a {type(model).__name__} is no PyTorch model")
+    return _Capture(traced, constraints, output_names).run()
+
+
+@dataclass
+class _Capture:
+    """One capture: prepares the program, then translates it, decomposing what has no rule."""
+
+    traced: Traced
+    constraints: Sequence[Constraint]
+    output_names: Sequence[str] | None
+    refused: dict[str, str] = field(default_factory=dict)
+
+    def run(self) -> Module:
+        traced = self.traced
+        traced.notes += written_buffers(traced.program)
+        source = traced.program
+        program = functional(source)
+        tried: set[Any] = set()
+        for _ in range(_ROUNDS):
+            wanted = missing(program) - tried
+            if wanted:
+                tried |= wanted
+                program = decompose(program, wanted)
+                continue
+            naming, constraints = self._shapes(source, program)
+            converter, module = self._translate(program, naming, constraints)
+            if module is not None:
+                return module
+            again = {node.target for node, _ in converter.refused} - tried
+            if not again:
+                break
+            tried |= again
+            shorter = decompose(program, again)
+            if shorter is program:
+                break
+            program = shorter
+        naming, constraints = self._shapes(source, program)
+        converter, _ = self._translate(program, naming, constraints)
+        raise UnsupportedOpError([problem for _, problem in converter.refused])
+
+    def _shapes(
+        self, source: ExportedProgram, program: ExportedProgram
+    ) -> tuple[Naming, list[Constraint]]:
+        """Names, bounds and constraints for the symbols of this program."""
+        self.traced.program = program
+        notes = list(self.traced.notes)
+        naming = Naming(self.traced)
+        self.traced.notes = list(dict.fromkeys([*self.traced.notes, *notes]))
+        user = [naming.resolve(c) for c in self.constraints]
+        guards = collect_guards(naming.env, self.traced.places, naming.symbols, self.traced.notes)
+        for constraint in user:
+            if constraint.known() is False:
+                raise ShapeConstraintError(f"the constraint {constraint} never holds")
+        kept = sort_guards([*user, *naming.constraints, *guards], naming.bounds)
+        small = self._settled(kept.small, naming)
+        return naming, [*kept.firm, *small]
+
+    def _settled(self, small: list[Constraint], naming: Naming) -> list[Constraint]:
+        if not small or self.traced.source is None:
+            return small
+        agrees = _Agreement(self.traced, naming)
+        return settle_small(small, naming.bounds, self._sizes(naming), agrees)
+
+    def _sizes(self, naming: Naming) -> dict[str, int]:
+        return {n: s for n, s in self.traced.sizes.items() if n in naming.bounds}
+
+    def _translate(
+        self, program: ExportedProgram, naming: Naming, constraints: list[Constraint]
+    ) -> tuple[Converter, Module | None]:
+        traced = self.traced
+        emitter = Emitter(dict(naming.bounds))
+        emitter.context.constraints.extend(constraints)
+        inputs: dict[str, Value] = {}
+        index = 0
+        nodes = {n.name: n for n in program.graph.nodes if n.op == "placeholder"}
+        for item in program.graph_signature.input_specs:
+            if item.kind.name != "USER_INPUT":
+                continue
+            meta = nodes[item.arg.name].meta.get("val")
+            if isinstance(meta, torch.Tensor):
+                name = traced.names[index]
+                emitter.loc = Location(name)
+                type = TensorType(naming.input_dims(index), dtype_from_torch(meta.dtype))
+                inputs[item.arg.name] = emitter.input(name, type)
+                index += 1
+        sizes = self._sizes(naming)
+        weights = Weights(program, traced.prefix)
+        converter = Converter(emitter, naming.symbols, weights, sizes)
+        results = converter.run(program.graph, inputs)
+        if converter.refused:
+            return converter, None
+        results = results[len(results) - _user_outputs(program) :]
+        facts = {"frontend": "torch", "model": traced.model_name}
+        if traced.notes:
+            facts["notes"] = traced.notes  # type: ignore[assignment]
+        for extra in converter.assumed:
+            emitter.context.require(extra.left, extra.relation, extra.right, extra.origin)
+        module = emitter.finish(
+            results, self._names(len(results)), name=traced.model_name,
+            call=traced.call, source=facts,
+        )  # fmt: skip
+        return converter, module
+
+    def _names(self, count: int) -> list[str]:
+        if self.output_names is not None:
+            if len(self.output_names) != count:
+                raise InvalidModelError(
+                    f"{len(self.output_names)} output names for {count} outputs"
+                )
+            return list(self.output_names)
+        return output_names(self.traced.call["output_tree"], count)
+
+
+def output_names(tree: Mapping[str, Any], count: int) -> list[str]:
+    """Names of the outputs from their place in the output tree: fields, keys, else output_i."""
+    names = [f"output_{i}" for i in range(count)] if count != 1 else ["output"]
+
+    def visit(node: Mapping[str, Any], path: str) -> None:
+        if node["kind"] == "leaf":
+            if path and not path.replace("_", "").isdigit():
+                names[node["index"]] = path
+            return
+        labels = node.get("fields") or node.get("keys") or range(len(node.get("items", ())))
+        for label, item in zip(labels, node.get("items", ()), strict=False):
+            visit(item, f"{path}_{label}" if path else str(label))
+
+    visit(tree, "")
+    return [n if names.count(n) == 1 else f"{n}_{i}" for i, n in enumerate(names)]
+
+
+def _user_outputs(program: ExportedProgram) -> int:
+    return sum(
+        item.kind.name == "USER_OUTPUT" and type(item.arg).__name__ == "TensorArgument"
+        for item in program.graph_signature.output_specs
+    )
+
+
+class _Agreement:
+    """Runs the traced program and the model itself at given sizes, and compares."""
+
+    def __init__(self, traced: Traced, naming: Naming) -> None:
+        self.traced = traced
+        self.axes = [
+            {axis: dim for axis, dim in enumerate(naming.input_dims(i)) if not isinstance(dim, int)}
+            for i in range(len(input_shapes(traced)))
+        ]
+
+    def __call__(self, sizes: Mapping[str, int]) -> bool:
+        program, source = self.traced.program, self.traced.source
+        assert source is not None
+        inputs = resized(self.traced.examples, self.axes, sizes)
+        try:
+            with inference_mode_of(source):
+                expected = source(*[t.clone() for t in inputs])
+                actual = run_program(program, inputs)
+        except Exception:  # any failure at this size means that the program doesn't cover it
+            return False
+        return outputs_agree(expected, actual)
+
+
+def run_program(
+    program: ExportedProgram, inputs: Sequence[torch.Tensor]
+) -> list[torch.Tensor]:
+    """The tensors a program gives for flat inputs, its guards not checked."""
+    rest = iter(inputs)
+    arguments: list[Any] = []
+    for item in program.graph_signature.input_specs:
+        target = item.target
+        if item.kind.name == "USER_INPUT":
+            arguments.append(next(rest).clone())
+        elif target in program.state_dict:
+            arguments.append(program.state_dict[target])
+        else:
+            arguments.append(program.constants[target])
+    found: Callable[..., Any] = torch.fx.Interpreter(program.graph_module).run
+    outputs = [v for v in found(*arguments) if isinstance(v, torch.Tensor)]
+    return outputs[len(outputs) - _user_outputs(program) :]

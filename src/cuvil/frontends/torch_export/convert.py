@@ -1,0 +1,273 @@
+"""Walks a program's graph, applies the rule of each node and checks the result against torch."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from cuvil.errors import CuvilError, InvalidModelError, UnsupportedNode
+from cuvil.frontends.emitter import Emitter
+from cuvil.frontends.torch_export.call import Call, Refused
+from cuvil.frontends.torch_export.scalars import scalar_result
+from cuvil.frontends.torch_export.symbols import TorchSymbols, Untranslatable
+from cuvil.frontends.torch_export.table import RULES, SILENT
+from cuvil.frontends.torch_export.weights import Weights, dtype_from_torch
+from cuvil.ir.core import Location, Value
+from cuvil.ir.types import TensorType
+from cuvil.sym.constraint import Constraint
+from cuvil.sym.expr import Dim, add, evaluate, mul
+
+_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+
+
+def op_key(target: Any) -> str:
+    """The name rules are filed under: ``add`` for aten.add.Tensor and aten.add_.Tensor, and
+    ``ns::name`` outside aten."""
+    schema = getattr(target, "_schema", None)
+    if schema is None:
+        return str(getattr(target, "__name__", target))
+    name = str(schema.name).removeprefix("aten::")
+    mutates = schema.is_mutable and name.endswith("_") and not name.endswith("__")
+    return name[:-1] if mutates else name
+
+
+def location(node: Node) -> Location:
+    """The node's name and the innermost line of user code."""
+    frames = _FRAME.findall(node.meta.get("stack_trace") or "")
+    users = [f for f in frames if "/torch/" not in f[0] and not f[0].startswith("torch/")]
+    if not users:
+        return Location(node.name)
+    path, line = (users or frames)[-1]
+    return Location(node.name, f"{path.rsplit('/', 1)[-1]}:{line}")
+
+
+class Converter:
+    """Translates one program. ``refused`` collects the nodes that have no translation."""
+
+    def __init__(
+        self, emitter: Emitter, symbols: TorchSymbols, weights: Weights, sizes: Mapping[str, int]
+    ) -> None:
+        self.e = emitter
+        self.symbols = symbols
+        self.weights = weights
+        self.sizes = sizes
+        self.env: dict[Node, Any] = {}
+        self.refused: list[tuple[Node, UnsupportedNode]] = []
+        self.assumed: list[Constraint] = []
+
+    def run(self, graph: torch.fx.Graph, inputs: Mapping[str, Value]) -> list[Value]:
+        """Translate all nodes; the tensors among the outputs, in order."""
+        for node in graph.nodes:
+            if node.op == "placeholder":
+                self._placeholder(node, inputs)
+            elif node.op == "call_function":
+                self._call(node)
+            elif node.op == "output":
+                return [v for v in map(self._value, node.args[0]) if isinstance(v, Value)]
+            else:
+                self._refuse(node, f"a node of kind {node.op}", "")
+        raise InvalidModelError("the program has no output node")
+
+    def _placeholder(self, node: Node, inputs: Mapping[str, Value]) -> None:
+        if node.name in inputs:
+            self.env[node] = inputs[node.name]
+        elif node.name in self.weights and node.users:
+            name, array = self.weights.get(node.name)
+            self.e.loc = Location(name)
+            self.env[node] = self.e.weight(array, name)
+
+    def _value(self, item: Any) -> Any:
+        if isinstance(item, Node):
+            return self.env.get(item)
+        if isinstance(item, (list, tuple)):
+            return [self._value(i) for i in item]
+        return item
+
+    def _call(self, node: Node) -> None:
+        self.e.loc = location(node)
+        meta = node.meta.get("val")
+        if node.target is operator.getitem:
+            self.env[node] = self._value(node.args[0])[node.args[1]]
+            return
+        try:
+            if not isinstance(node.target, torch._ops.OpOverload) or not _has_tensor(meta):
+                self._scalar(node, meta)
+                return
+            self.env[node] = self._tensor_op(node, meta)
+        except Refused as error:
+            self._refuse(node, str(error), "")
+            self._poison(node, meta)
+        except CuvilError as error:
+            error.where = error.where or str(self.e.loc)
+            error.stage = error.stage or "capture"
+            raise
+
+    def _scalar(self, node: Node, meta: Any) -> None:
+        key = op_key(node.target)
+        if key == "_assert_scalar":
+            self._assert(node)
+        elif key in ("sym_constrain_range", "sym_constrain_range_for_size"):
+            self._range(node)
+        elif key not in SILENT:
+            args = [self._value(a) for a in node.args]
+            self.env[node] = scalar_result(self.e, self.symbols, key, args, meta)
+
+    def _assert(self, node: Node) -> None:
+        """A condition the program itself checks at run time; here it is a constraint."""
+        meta = node.args[0].meta.get("val") if isinstance(node.args[0], Node) else node.args[0]
+        if isinstance(meta, bool):
+            return
+        try:
+            expression = meta.node.expr if isinstance(meta, torch.SymBool) else None
+            if expression is not None:
+                self.assumed += self.symbols.constraints(expression, str(self.e.loc))
+        except Untranslatable as error:
+            raise Refused(f"its condition can't be checked: {error}") from None
+
+    def _range(self, node: Node) -> None:
+        size = self._value(node.args[0])
+        low, high = node.kwargs.get("min"), node.kwargs.get("max")
+        for relation, end in ((">=", low), ("<=", high)):
+            if end is not None and not isinstance(size, Value):
+                self.assumed.append(Constraint(size, relation, end, str(self.e.loc)))
+
+    def _tensor_op(self, node: Node, meta: Any) -> Any:
+        target: Any = node.target
+        key = op_key(target)
+        rule = RULES.get(key)
+        if rule is None:
+            raise Refused("Cuvil has no rule for it")
+        several = isinstance(meta, (list, tuple))
+        metas = list(meta) if several else [meta]
+        call = self._bind(node, key, metas)
+        call.tuple_result = several
+        result = rule(call)
+        results = list(result) if isinstance(result, (list, tuple)) else [result]
+        if len(results) < len(metas):
+            raise Refused(f"its rule gives {len(results)} of {len(metas)} results")
+        checked = [self._checked(v, m) for v, m in zip(results, metas, strict=False)]
+        self._store_mutation(node, target, checked)
+        return checked if several else checked[0]
+
+    def _bind(self, node: Node, key: str, metas: list[Any]) -> Call:
+        target: Any = node.target
+        args: dict[str, Any] = {}
+        arg_metas: dict[str, Any] = {}
+        for i, parameter in enumerate(target._schema.arguments):
+            if i < len(node.args):
+                item: Any = node.args[i]
+            elif parameter.name in node.kwargs:
+                item = node.kwargs[parameter.name]
+            else:
+                item = parameter.default_value if parameter.has_default_value() else None
+            args[parameter.name] = self._value(item)
+            arg_metas[parameter.name] = item.meta.get("val") if isinstance(item, Node) else item
+        overload = str(getattr(target, "_overloadname", ""))
+        return Call(self.e, key, overload, args, arg_metas, metas, self.symbols)
+
+    def _store_mutation(self, node: Node, target: Any, results: list[Any]) -> None:
+        """After ``x.add_(y)`` the name x stands for the sum. Only called where x has no alias."""
+        if not target._schema.is_mutable:
+            return
+        for i, parameter in enumerate(target._schema.arguments):
+            if parameter.alias_info is not None and parameter.alias_info.is_write:
+                written = node.args[i] if i < len(node.args) else node.kwargs.get(parameter.name)
+                while isinstance(written, Node):
+                    self.env[written] = results[0]
+                    written = _in_place_source(written)
+
+    def _checked(self, value: Any, meta: Any) -> Any:
+        """The value if its type is what torch says; float widths are adapted by a cast."""
+        if not isinstance(meta, torch.Tensor) or not isinstance(value, Value):
+            return value
+        dtype = dtype_from_torch(meta.dtype)
+        if value.type.dtype != dtype:
+            if not (dtype.is_float and value.type.dtype.is_float):
+                raise self._mismatch(value, f"elements of {dtype}")
+            value = self.e.cast(value, dtype)
+        if value.type.rank != meta.dim():
+            raise self._mismatch(value, f"rank {meta.dim()}")
+        for axis, (have, size) in enumerate(zip(value.type.shape, meta.shape, strict=True)):
+            self._check_dim(value, axis, have, size)
+        return value
+
+    def _check_dim(self, value: Value, axis: int, have: Dim, size: Any) -> None:
+        if self.symbols.bind(size, have):
+            return
+        try:
+            want = self.symbols.dim(size)
+        except Untranslatable:
+            return
+        if have == want:
+            return
+        gap = self.e.simplify(add(have, mul(want, -1)))
+        if gap == 0:
+            return
+        facts = self.e.context.facts
+        if facts.nonnegative(gap) and facts.nonnegative(mul(gap, -1)):
+            return
+        try:
+            differs = evaluate(gap, self.sizes) != 0
+        except KeyError:
+            differs = isinstance(gap, int)
+        if differs:
+            raise self._mismatch(value, f"{want} in dimension {axis}")
+        self.e.context.require(have, "==", want, f"torch's size of dimension {axis}")
+
+    def _mismatch(self, value: Value, wanted: str) -> InvalidModelError:
+        return InvalidModelError(
+            f"the translation gives {value.type}, but torch says {wanted}",
+            where=str(self.e.loc),
+            hint="this is a fault of Cuvil's torch frontend; please report the operator",
+            stage="capture",
+        )
+
+    def _refuse(self, node: Node, reason: str, hint: str) -> None:
+        meta = node.meta.get("val")
+        first = meta[0] if isinstance(meta, (list, tuple)) and meta else meta
+        dtype = str(first.dtype).removeprefix("torch.") if isinstance(first, torch.Tensor) else ""
+        modules = list((node.meta.get("nn_module_stack") or {}).values())
+        inside = f" in {modules[-1][0]}" if modules and modules[-1][0] else ""
+        self.refused.append(
+            (
+                node,
+                UnsupportedNode(
+                    str(node.target),
+                    dtype,
+                    f"{self.e.loc}{inside}",
+                    reason,
+                    hint or "write it with other operators, or register it with cuvil.register_op",
+                ),
+            )
+        )
+
+    def _poison(self, node: Node, meta: Any) -> None:
+        """Stand-ins for the results, so that the walk can go on and find every refused node."""
+        several = isinstance(meta, (list, tuple))
+        values: list[Any] = []
+        for item in meta if several else [meta]:
+            try:
+                shape = self.symbols.shape(item.shape)
+                type = TensorType(shape, dtype_from_torch(item.dtype))
+                values.append(self.e.builder.op("refused", result_types=[type]).result)
+            except (AttributeError, CuvilError, Untranslatable):
+                values.append(None)
+        self.env[node] = values if several else values[0]
+
+
+def _has_tensor(meta: Any) -> bool:
+    items = meta if isinstance(meta, (list, tuple)) else [meta]
+    return any(isinstance(i, torch.Tensor) for i in items)
+
+
+def _in_place_source(node: Node) -> Any:
+    """The tensor that an in-place node returned, itself written to."""
+    schema = getattr(node.target, "_schema", None)
+    if schema is None or not schema.is_mutable or not node.args:
+        return None
+    return node.args[0]

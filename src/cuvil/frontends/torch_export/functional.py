@@ -1,0 +1,141 @@
+"""Programs without in-place writes, and torch's own decomposition of single operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from cuvil.errors import InvalidModelError
+from cuvil.frontends.torch_export.convert import op_key
+from cuvil.frontends.torch_export.program import honest_shapes
+from cuvil.frontends.torch_export.table import RULES, SILENT
+
+
+def _mutates(node: Node) -> bool:
+    schema = getattr(node.target, "_schema", None)
+    return node.op == "call_function" and schema is not None and bool(schema.is_mutable)
+
+
+def _written(node: Node) -> list[Node]:
+    """The nodes whose storage a node writes to."""
+    out: list[Node] = []
+    schema: Any = node.target._schema  # type: ignore[union-attr]
+    for i, parameter in enumerate(schema.arguments):
+        if parameter.alias_info is not None and parameter.alias_info.is_write:
+            item = node.args[i] if i < len(node.args) else node.kwargs.get(parameter.name)
+            out += [item] if isinstance(item, Node) else list(item or ())  # type: ignore[arg-type]
+    return out
+
+
+def _storage(node: Node) -> int | None:
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor):
+        return None
+    return int(value.untyped_storage()._cdata)
+
+
+def _plain_chain(node: Node, written: Node) -> bool:
+    """Whether ``node`` is ``written`` itself or the result of an in-place op on it."""
+    while node is not written:
+        if not _mutates(node) or not node.args or not isinstance(node.args[0], Node):
+            return False
+        node = node.args[0]
+    return True
+
+
+def has_entangled_writes(program: ExportedProgram) -> bool:
+    """Whether some in-place op writes to a tensor that has another name: a view, an input, a
+    weight. (Fake tensors of a trace share storages as the real ones would.)"""
+    writers = [n for n in program.graph.nodes if _mutates(n)]
+    if not writers:
+        return False
+    owners: dict[int, list[Node]] = {}
+    for node in program.graph.nodes:
+        key = _storage(node)
+        if key is not None:
+            owners.setdefault(key, []).append(node)
+    for writer in writers:
+        for written in _written(writer):
+            root = _root(written)
+            if root.op == "placeholder" or _storage(written) is None:
+                return True
+            same = owners[int(_storage(written) or 0)]
+            if not all(_plain_chain(other, root) for other in same):
+                return True
+    return False
+
+
+def _root(node: Node) -> Node:
+    while _mutates(node) and node.args and isinstance(node.args[0], Node):
+        node = node.args[0]
+    return node
+
+
+def functional(program: ExportedProgram) -> ExportedProgram:
+    """The program without in-place ops on aliased tensors.
+
+    Writes to a tensor with one name only are renamed during translation; the others need torch's
+    own functionalisation, which an empty decomposition table asks for (operators stay whole).
+    """
+    if not has_entangled_writes(program):
+        return program
+    try:
+        with honest_shapes():
+            return program.run_decompositions({})
+    except Exception as error:
+        raise InvalidModelError(
+            f"the model's in-place writes can't be made functional: {str(error)[:400]}",
+            hint="replace in-place operations on views by torch.where, cat or scatter",
+        ) from error
+
+
+def written_buffers(program: ExportedProgram) -> list[str]:
+    """Notes on inputs that the model writes to. Raises InvalidModelError where it keeps state
+    in its buffers, because an artifact's calls are independent of each other."""
+    checked = program
+    if any(_mutates(n) for n in program.graph.nodes):
+        checked = functional(program)
+    notes = []
+    for item in checked.graph_signature.output_specs:
+        if item.kind.name in ("BUFFER_MUTATION", "PARAMETER_MUTATION"):
+            raise InvalidModelError(
+                f"the model changes its own state {str(item.target)!r} in a call",
+                hint="make the state an input and an output of forward",
+            )
+        if item.kind.name == "USER_INPUT_MUTATION":
+            notes.append("the model writes to an input in place; the caller's tensor is not changed")
+    return notes
+
+
+def missing(program: ExportedProgram) -> set[Any]:
+    """The operators of a program that have no rule."""
+    found = set()
+    for node in program.graph.nodes:
+        if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
+            key = op_key(node.target)
+            numeric = not isinstance(node.meta.get("val"), (torch.Tensor, list, tuple))
+            if key not in RULES and key not in SILENT and not numeric:
+                found.add(node.target)
+    return found
+
+
+def decompose(program: ExportedProgram, targets: Iterable[Any]) -> ExportedProgram:
+    """The program with these operators taken apart by torch's own rules, where it has any and
+    they work with symbolic sizes; else the program itself."""
+    defaults = torch.export.default_decompositions()
+    table = {}
+    for target in targets:
+        rule = defaults.get(target) or torch._decomp.decomposition_table.get(target)
+        if rule is not None:
+            table[target] = rule
+    if not table:
+        return program
+    try:
+        with honest_shapes():
+            return program.run_decompositions(table)
+    except Exception:  # torch can't: the operator is then reported as unsupported
+        return program

@@ -1,0 +1,183 @@
+"""Gives torch's symbols the user's names, and says where torch's view of a dim differs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sympy
+import torch
+
+from cuvil.errors import ShapeConstraintError
+from cuvil.frontends.torch_export.program import FLAT, Traced
+from cuvil.frontends.torch_export.symbols import TorchSymbols, Untranslatable, shape_env
+from cuvil.sym.constraint import Constraint
+from cuvil.sym.expr import Dim, Expr, substitute, symbol, symbols_of
+
+Bounds = dict[str, tuple[int, "int | None"]]
+_ARTEFACT = 2  # torch's lowest size of a dynamic dim, whatever the program
+
+
+class Naming:
+    """The result: ``symbols`` translates, ``bounds`` and ``constraints`` hold for the inputs.
+
+    ``aliases`` are names the user gave to dims that the model makes equal to other dims.
+    """
+
+    def __init__(self, traced: Traced) -> None:
+        self.traced = traced
+        self.symbols = TorchSymbols()
+        self.bounds: Bounds = dict(traced.spec.bounds)
+        self.constraints: list[Constraint] = []
+        self.aliases: dict[str, Dim] = {}
+        self.env = shape_env(traced.program)
+        self.shapes = input_shapes(traced)
+        self._wanted = [
+            (index, axis, dim)
+            for index, axes in enumerate(traced.spec.axes)
+            for axis, dim in axes.items()
+        ]
+        self._map_symbols()
+        self._relate()
+        self._name_the_rest()
+        self._use_ranges()
+
+    def input_dims(self, index: int) -> tuple[Dim, ...]:
+        """The dims of an input in the user's names."""
+        return self.symbols.shape(self.shapes[index])
+
+    def resolve(self, constraint: Constraint) -> Constraint:
+        """A user's constraint with aliases replaced. Raises ShapeConstraintError for a name that
+        no dim has."""
+        left, right = (substitute(d, self.aliases) for d in (constraint.left, constraint.right))
+        for name in symbols_of(left) | symbols_of(right):
+            if name not in self.bounds:
+                raise ShapeConstraintError(
+                    f"the constraint {constraint} speaks of {name!r}, which is no dynamic dim",
+                    hint=f"the dynamic dims are {', '.join(sorted(self.bounds)) or 'none'}",
+                )
+        return Constraint(left, constraint.relation, right, constraint.origin or "user")
+
+    def _map_symbols(self) -> None:
+        """Lone torch symbols take the user's dims: plain names first, then expressions."""
+        for plain in (True, False):
+            for index, axis, dim in self._wanted:
+                if (str(dim) in self.bounds) == plain:
+                    self.symbols.bind(self.shapes[index][axis], dim)
+
+    def _relate(self) -> None:
+        """Dims that torch found constant, equal or derived."""
+        for index, axis, dim in self._wanted:
+            size = self.shapes[index][axis]
+            if isinstance(size, int):
+                raise self._specialised(index, axis, dim, size)
+            found = self._translated(size)
+            wanted = substitute(dim, self.aliases)
+            if found is None or found == wanted:
+                continue
+            place = f"dim {axis} of {self.traced.names[index]}"
+            reason = f"the model needs {dim} == {found} ({place})"
+            used = set().union(*(symbols_of(d) for d in self.symbols.table.values()))
+            if isinstance(wanted, Expr) and str(wanted) in self.bounds and str(wanted) not in used:
+                self._alias(str(wanted), found, reason)
+            else:
+                self.constraints.append(Constraint(wanted, "==", found, reason))
+
+    def _translated(self, size: Any) -> Dim | None:
+        try:
+            return self.symbols.dim(size)
+        except Untranslatable:
+            return None
+
+    def _alias(self, name: str, dim: Dim, reason: str) -> None:
+        self.aliases[name] = dim
+        self.traced.notes.append(reason)
+        low, high = self.bounds.pop(name)
+        if isinstance(dim, Expr) and str(dim) in self.bounds:
+            old_low, old_high = self.bounds[str(dim)]
+            ends = [h for h in (high, old_high) if h is not None]
+            self.bounds[str(dim)] = (max(low, old_low), min(ends) if ends else None)
+            return
+        if low:
+            self.constraints.append(Constraint(dim, ">=", low, reason))
+        if high is not None:
+            self.constraints.append(Constraint(dim, "<=", high, reason))
+
+    def _specialised(self, index: int, axis: int, dim: Dim, size: int) -> ShapeConstraintError:
+        """Why a dim that the user wants dynamic is a constant in the program."""
+        name = self.traced.names[index]
+        where = self._guard_place(f"L['{FLAT}'][{index}].size()[{axis}]")
+        return ShapeConstraintError(
+            f"dim {axis} of {name!r} was asked to be dynamic ({dim}), but the model fixes it to "
+            f"{size}",
+            where=where,
+            hint=f"leave it out of dynamic_dims, or change the line that needs exactly {size} "
+            "(a weight of that size, a view or a Python int made from the shape)",
+        )
+
+    def _guard_place(self, source: str) -> str:
+        """The user line of the first guard over the symbol of this source."""
+        if self.env is None:
+            return ""
+        for sym, sources in getattr(self.env, "var_to_sources", {}).items():
+            texts = [s.name() if callable(s.name) else str(s.name) for s in sources]
+            if source not in texts:
+                continue
+            for guard in self.env.guards:
+                if sym in guard.expr.free_symbols and self.traced.places.get(str(guard.expr)):
+                    return self.traced.places[str(guard.expr)]
+        return ""
+
+    def _name_the_rest(self) -> None:
+        """Symbols nobody named (of a program exported elsewhere) are called after their input."""
+        for index, shape in enumerate(self.shapes):
+            for axis, size in enumerate(shape):
+                name = f"{self.traced.names[index]}_{axis}"
+                if not isinstance(size, int) and name not in self.bounds:
+                    if self.symbols.bind(size, symbol(name)):
+                        self.bounds[name] = (0, None)
+
+    def _use_ranges(self) -> None:
+        """The program's own ranges. A lower end of 2 is torch's habit, not a need, where the
+        user gave bounds; a program without any is taken at its word."""
+        for key, span in self.traced.program.range_constraints.items():
+            if not isinstance(key, sympy.Symbol) or key.name not in self.symbols.table:
+                continue
+            dim = self.symbols.table[key.name]
+            low = int(span.lower) if span.lower.is_Integer else 0
+            high = int(span.upper) if span.upper.is_Integer else None
+            name = str(dim)
+            if name not in self.bounds:
+                continue
+            named = name in self.traced.spec.bounds and self.traced.spec.bounds[name][0] > 0
+            if low == _ARTEFACT and (named or self.traced.source is not None):
+                low = 0
+            self._narrow(name, low, high)
+
+    def _narrow(self, name: str, low: int, high: int | None) -> None:
+        old_low, old_high = self.bounds[name]
+        origin = "torch.export's range of this dim"
+        if low > old_low:
+            self.constraints.append(Constraint(symbol(name), ">=", low, origin))
+            old_low = low
+        if high is not None and (old_high is None or high < old_high):
+            self.constraints.append(Constraint(symbol(name), "<=", high, origin))
+            old_high = high
+        if old_high is not None and old_high < old_low:
+            raise ShapeConstraintError(
+                f"the program allows {name} from {low} to {high}, which the bounds given exclude"
+            )
+        self.bounds[name] = (old_low, old_high)
+
+
+def input_shapes(traced: Traced) -> list[Sequence[Any]]:
+    """The sizes of the user's inputs as the program has them (int or SymInt)."""
+    nodes = {n.name: n for n in traced.program.graph.nodes if n.op == "placeholder"}
+    shapes: list[Sequence[Any]] = []
+    for item in traced.program.graph_signature.input_specs:
+        value = nodes[item.arg.name].meta.get("val") if item.kind.name == "USER_INPUT" else None
+        if isinstance(value, torch.Tensor):
+            shapes.append(tuple(value.shape))
+    return shapes
+
+

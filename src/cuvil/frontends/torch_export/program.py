@@ -1,0 +1,307 @@
+"""From a model to a flat torch.export program whose dynamic dims carry the user's names."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.fx.experimental._config as symbolic_config
+from torch.export import Dim as TorchDim
+from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
+
+from cuvil.errors import CuvilError, InputError, InvalidModelError, ShapeConstraintError
+from cuvil.frontends.torch_export.examples import choose_sizes, resized
+from cuvil.frontends.torch_export.guards import guard_places
+from cuvil.frontends.torch_export.spec import DynamicSpec, parse_dynamic
+from cuvil.frontends.torch_export.tree import Json, TreeBuilder, rebuild, tree_of_spec
+from cuvil.sym.constraint import Constraint
+
+FLAT = "leaves"
+_INNER = "model"
+
+
+@dataclass
+class Traced:
+    """A program whose user inputs are tensors, one for each of ``names``.
+
+    ``source`` is the module that was traced, called with the flat inputs (None for a program
+    that was exported elsewhere); ``places`` maps the text of a guard to a line of user code.
+    """
+
+    program: ExportedProgram
+    names: list[str]
+    spec: DynamicSpec
+    examples: list[torch.Tensor]
+    call: dict[str, Any]
+    model_name: str
+    source: torch.nn.Module | None = None
+    sizes: dict[str, int] = field(default_factory=dict)
+    places: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    prefix: str = ""
+
+
+class _Record:
+    """What the last run of the model gave. An object of its own, because torch.export undoes
+    changes of a module's attributes."""
+
+    builder: TreeBuilder
+
+
+class _Flat(torch.nn.Module):
+    """Calls a model with flat tensors and gives flat tensors; the trees stay on this side."""
+
+    def __init__(self, model: torch.nn.Module, tree: Json, original: Any) -> None:
+        super().__init__()
+        self.model = model
+        self._input_tree = tree
+        self._original = original
+        self.record = _Record()
+
+    def forward(self, *leaves: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        args, kwargs = rebuild(self._input_tree, self._original, list(leaves))
+        builder = TreeBuilder()
+        builder.call_tree = builder.flatten(self.model(*args, **kwargs))
+        self.record.builder = builder
+        return tuple(builder.leaves)
+
+
+def leaf_names(model: torch.nn.Module, args: Sequence[Any], builder: TreeBuilder) -> list[str]:
+    """Names of the flat inputs: the parameter of ``forward``, then the path inside it."""
+    try:
+        parameters = list(inspect.signature(model.forward).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    positional: list[str] = []
+    for parameter in parameters:
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            positional += [f"{parameter.name}_{i}" for i in range(len(args) - len(positional))]
+        elif parameter.kind is not parameter.KEYWORD_ONLY:
+            positional.append(parameter.name)
+    names: list[str] = []
+    for path in builder.paths:
+        kind, first, *rest = path
+        if kind == "0":
+            index = int(first)
+            first = positional[index] if index < len(positional) else f"input_{first}"
+        text = re.sub(r"\W", "_", "_".join([first, *rest]))
+        name, k = text, 1
+        while name in names:
+            name, k = f"{text}_{k}", k + 1
+        names.append(name)
+    return names
+
+
+@contextmanager
+def inference_mode_of(model: torch.nn.Module) -> Iterator[None]:
+    """Evaluation mode, no key-value cache, no fused fast paths; everything restored after."""
+    flags = [(m, m.training) for m in model.modules()]
+    configs = {id(c): c for m in model.modules() if (c := getattr(m, "config", None)) is not None}
+    cached = [c for c in configs.values() if getattr(c, "use_cache", False) is True]
+    fast = torch.backends.mha.get_fastpath_enabled()
+    try:
+        model.eval()
+        for config in cached:
+            config.use_cache = False
+        torch.backends.mha.set_fastpath_enabled(False)
+        with torch.no_grad():
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
+        for config in cached:
+            config.use_cache = True
+        for module, training in flags:
+            module.training = training
+
+
+@contextmanager
+def honest_shapes() -> Iterator[None]:
+    """Dynamic sizes may be 0 and 1: what depends on that becomes a guard, not an assumption."""
+    with symbolic_config.patch(backed_size_oblivious=True):
+        yield
+
+
+def trace_module(
+    model: torch.nn.Module,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    dynamic: Any,
+    constraints: Sequence[Constraint],
+    input_names: Sequence[str] | None,
+) -> Traced:
+    """Export a module in non-strict mode.
+
+    Non-strict, because it runs the module's own Python and so takes every model strict mode
+    takes, and many it doesn't (data structures and C calls that Dynamo can't see through); what
+    strict mode would add, guards on Python state, has no meaning for an artifact.
+
+    Raises InvalidModelError with torch's reason where the export fails, InputError for arguments
+    the model doesn't take.
+    """
+    original = pytree.tree_map(_as_tensor, (tuple(args), dict(kwargs)))
+    builder = TreeBuilder()
+    tree = builder.flatten(original)
+    if not builder.leaves:
+        raise InputError(
+            "the model needs an example of its inputs to be traced",
+            hint="pass example_inputs=(...), input_shape=(...) or input_spec=[...]",
+        )
+    names = list(input_names or leaf_names(model, args, builder))
+    if len(names) != len(builder.leaves):
+        raise InputError(f"{len(names)} input names for {len(builder.leaves)} input tensors")
+    spec = parse_dynamic(dynamic, names, [t.dim() for t in builder.leaves])
+    sizes = choose_sizes(builder.leaves, spec, constraints)
+    examples = resized(builder.leaves, spec.axes, sizes)
+    flat = _Flat(model, tree, original)
+    traced = Traced(
+        _NOTHING, names, spec, examples, {"input_tree": tree}, type(model).__name__,
+        flat, sizes, prefix=f"{_INNER}.",
+    )  # fmt: skip
+    with inference_mode_of(model):
+        traced.program = _export(flat, traced)
+    traced.call.update(_call_facts(model, flat))
+    traced.notes += flat.record.builder.notes
+    return traced
+
+
+_NOTHING: Any = None
+
+
+def _as_tensor(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return torch.from_numpy(np.ascontiguousarray(value).copy())
+    return value.detach().cpu() if isinstance(value, torch.Tensor) else value
+
+
+def _call_facts(model: torch.nn.Module, flat: _Flat) -> dict[str, Any]:
+    facts: dict[str, Any] = {"output_tree": flat.record.builder.call_tree}
+    try:
+        parameters = inspect.signature(model.forward).parameters.values()
+    except (TypeError, ValueError):
+        return facts
+    facts["arg_names"] = [
+        p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
+    return facts
+
+
+def _export(flat: _Flat, traced: Traced) -> ExportedProgram:
+    hints: tuple[dict[int, Any], ...] = tuple(
+        {axis: _hint(str(dim), traced.spec) for axis, dim in axes.items()}
+        for axes in traced.spec.axes
+    )
+    with ExitStack() as stack:
+        stack.enter_context(honest_shapes())
+        traced.places = stack.enter_context(guard_places())
+        try:
+            return torch.export.export(
+                flat, tuple(traced.examples), dynamic_shapes={FLAT: hints}, strict=False
+            )
+        except CuvilError:
+            raise
+        except Exception as error:
+            raise _explained(error, traced) from error
+
+
+def _hint(name: str, spec: DynamicSpec) -> Any:
+    low, high = spec.bounds.get(name, (0, None))
+    return TorchDim.AUTO(min=low, max=high) if high is not None else TorchDim.AUTO(min=low)
+
+
+def _explained(error: Exception, traced: Traced) -> CuvilError:
+    """The export's failure in the family of errors, with the line of user code if torch says."""
+    text = str(error).strip() or type(error).__name__
+    first = text.split("\n\n")[0][:600]
+    where = next(
+        (m.group(1) for m in re.finditer(r'File "[^"]*?([^"/]+", line \d+), in', text)
+         if "torch" not in m.group(0)), "",
+    ).replace('", line ', ":")  # fmt: skip
+    kind = type(error).__name__
+    if "DataDependent" in kind or "data-dependent" in text:
+        return InvalidModelError(
+            f"{traced.model_name} takes a decision from the values of a tensor: {first}",
+            where=where,
+            hint="use torch.where, torch.cond, or a size known from the inputs' shapes",
+        )
+    if "Constraint" in kind or "constraint" in first.lower():
+        return ShapeConstraintError(
+            f"the dynamic dims asked for don't fit {traced.model_name}: {first}", where=where
+        )
+    return InvalidModelError(
+        f"{traced.model_name} can't be traced: {kind}: {first}",
+        where=where or traced.model_name,
+        hint="check that the model runs with the example inputs; make branches on tensors explicit",
+        stage="capture",
+    )
+
+
+def load_program(path: str | Path) -> ExportedProgram:
+    """An ExportedProgram saved as .pt2. Raises InvalidModelError for anything else."""
+    if not Path(path).is_file():
+        raise InvalidModelError(f"there is no model file {str(path)!r}")
+    try:
+        return torch.export.load(str(path))
+    except Exception as error:
+        raise InvalidModelError(
+            f"{str(path)!r} is not a program that torch.export can read: "
+            f"{type(error).__name__}: {str(error)[:300]}",
+            hint="write it with torch.export.save(torch.export.export(...), path)",
+        ) from error
+
+
+def adopt_program(
+    program: ExportedProgram, dynamic: Any, input_names: Sequence[str] | None
+) -> Traced:
+    """Take a program exported elsewhere as it is; ``dynamic`` names its symbolic dims."""
+    specs = program.graph_signature.input_specs
+    users = [s for s in specs if s.kind.name == "USER_INPUT"]
+    names, examples = [], []
+    nodes = {n.name: n for n in program.graph.nodes if n.op == "placeholder"}
+    leaves: list[Json] = []
+    for item in users:
+        value = nodes[item.arg.name].meta.get("val") if item.arg.name in nodes else None
+        if isinstance(value, torch.Tensor):
+            leaves.append({"kind": "leaf", "index": len(names)})
+            names.append(item.arg.name)
+            examples.append(value)
+        else:
+            constant = getattr(item.arg, "value", None)
+            none = {"kind": "none"}
+            leaves.append(none if constant is None else {"kind": "const", "value": constant})
+    if input_names:
+        if len(input_names) != len(names):
+            raise InputError(f"{len(input_names)} input names for {len(names)} input tensors")
+        names = list(input_names)
+    spec = parse_dynamic(dynamic, names, [t.dim() for t in examples])
+    rest = iter(leaves)
+    call: dict[str, Any] = {
+        "input_tree": tree_of_spec(program.call_spec.in_spec, lambda: next(rest)),
+        "output_tree": tree_of_spec(program.call_spec.out_spec, _output_leaves(program)),
+    }
+    return Traced(program, names, spec, examples, call, "ExportedProgram")
+
+
+def _output_leaves(program: ExportedProgram) -> Any:
+    count = 0
+    items: list[Json] = []
+    for item in program.graph_signature.output_specs:
+        if item.kind.name != "USER_OUTPUT":
+            continue
+        constant = type(item.arg).__name__ == "ConstantArgument"
+        if not constant:
+            items.append({"kind": "leaf", "index": count})
+            count += 1
+        elif item.arg.value is None:
+            items.append({"kind": "none"})
+        else:
+            items.append({"kind": "const", "value": item.arg.value})
+    rest = iter(items)
+    return lambda: next(rest)

@@ -1,0 +1,91 @@
+"""Numbers inside a program: sizes, their arithmetic, and floats made from them."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from cuvil.frontends.emitter import Emitter
+from cuvil.frontends.torch_export.call import Refused
+from cuvil.frontends.torch_export.symbols import TorchSymbols, Untranslatable
+from cuvil.ir.core import Value
+from cuvil.ir.types import F64
+from cuvil.sym.expr import Dim, Expr
+
+_BINARY: Mapping[str, str] = {
+    "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floordiv",
+    "mod": "mod", "pow": "pow", "sym_max": "max", "sym_min": "min",
+}  # fmt: skip
+_UNARY: Mapping[str, str] = {
+    "neg": "neg", "sym_sqrt": "sqrt", "_sym_sqrt": "sqrt", "sqrt": "sqrt", "exp": "exp",
+    "_sym_exp": "exp", "_sym_log2": "log2", "_sym_sin": "sin", "_sym_cos": "cos",
+    "_sym_tanh": "tanh", "abs": "abs",
+}  # fmt: skip
+_PYTHON: Mapping[str, Callable[..., Any]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul,
+    "truediv": operator.truediv, "floordiv": operator.floordiv, "mod": operator.mod,
+    "pow": operator.pow, "neg": operator.neg,
+}  # fmt: skip
+
+
+def scalar_result(
+    e: Emitter, symbols: TorchSymbols, key: str, args: Sequence[Any], meta: Any
+) -> Any:
+    """The number a node computes: an int or dim, a Python number, or a rank-0 f64 Value.
+
+    Raises Refused where it depends on the data of a tensor.
+    """
+    if isinstance(meta, (bool, int, float)):
+        return meta
+    if isinstance(meta, torch.SymInt):
+        return _integer(e, symbols, key, args, meta)
+    if isinstance(meta, torch.SymBool):
+        return None
+    if isinstance(meta, torch.SymFloat):
+        return _float(e, key, args)
+    if meta is None and not args:
+        return None
+    raise Refused(f"{key} gives {type(meta).__name__}, which Cuvil can't follow")
+
+
+def _integer(
+    e: Emitter, symbols: TorchSymbols, key: str, args: Sequence[Any], meta: torch.SymInt
+) -> Dim:
+    try:
+        return symbols.dim(meta)
+    except Untranslatable:
+        pass
+    if key in ("item", "_local_scalar_dense") and isinstance(args[0], Value):
+        known = e.known(args[0])
+        if known is not None and len(known) == 1:
+            symbols.bind(meta, known[0])
+            return known[0]
+        raise Refused("a Python number is read from a tensor's data")
+    if key == "sym_size" and isinstance(args[0], Value):
+        return args[0].type.shape[args[1]]
+    if key in _PYTHON and all(isinstance(a, (int, Expr)) for a in args):
+        return _PYTHON[key](*args)  # type: ignore[no-any-return]
+    raise Refused("an integer depends on a tensor's data")
+
+
+def _float(e: Emitter, key: str, args: Sequence[Any]) -> Value:
+    """Float arithmetic on sizes happens in f64, as Python does it."""
+    values = [_as_f64(e, a) for a in args]
+    if key in ("sym_float", "float", "ToFloat"):
+        return values[0]
+    if key in _BINARY:
+        return e.map(_BINARY[key], *values)
+    if key in _UNARY:
+        return e.map(_UNARY[key], values[0])
+    raise Refused(f"the float function {key} of sizes")
+
+
+def _as_f64(e: Emitter, item: Any) -> Value:
+    if isinstance(item, Value):
+        return e.cast(item, F64)
+    if isinstance(item, Expr):
+        return e.cast(e.dims([item], scalar=True), F64)
+    return e.scalar(item, F64)

@@ -1,0 +1,150 @@
+"""The user's dynamic dimensions, in every form they may come, as one table per input."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cuvil.errors import InputError, InvalidModelError, ShapeConstraintError
+from cuvil.sym.dim import Dim as NamedDim
+from cuvil.sym.expr import Dim, Expr, symbol, symbols_of
+from cuvil.sym.parse import parse_dim
+
+Bounds = dict[str, tuple[int, "int | None"]]
+
+
+@dataclass(frozen=True)
+class DynamicSpec:
+    """``axes[k]`` maps each dynamic axis of input k to its dim; ``bounds`` those of the names."""
+
+    axes: tuple[Mapping[int, Dim], ...]
+    bounds: Mapping[str, tuple[int, int | None]]
+
+
+def parse_dynamic(
+    dynamic: Any, names: Sequence[str], ranks: Sequence[int]
+) -> DynamicSpec:
+    """Read ``dynamic``: None; names of the leading dims of every input (``["batch"]``); a dict by
+    input name; or one entry an input. An entry is a dict by axis or a sequence by axis; a dim is
+    a name, an expression (``"2 * seq"``), a cuvil.Dim, a torch.export.Dim, or True/AUTO.
+
+    Raises ShapeConstraintError for an unknown input, an axis outside the rank, or bounds that
+    contradict one another.
+    """
+    bounds: Bounds = {}
+    tables: list[dict[int, Dim]] = [{} for _ in names]
+    for index, entry in _by_input(dynamic, names):
+        for axis, item in _by_axis(entry, names[index], ranks[index]):
+            dim = _dim(item, f"{names[index]}_{axis}", bounds)
+            if dim is not None:
+                tables[index][axis] = dim
+    return DynamicSpec(tuple(tables), bounds)
+
+
+def _by_input(dynamic: Any, names: Sequence[str]) -> list[tuple[int, Any]]:
+    if dynamic is None:
+        return []
+    if isinstance(dynamic, Mapping):
+        for name in dynamic:
+            if name not in names:
+                raise ShapeConstraintError(
+                    f"dynamic_dims names the input {name!r}, which the model does not have",
+                    hint=f"its inputs are {', '.join(map(repr, names))}",
+                )
+        return [(names.index(name), entry) for name, entry in dynamic.items()]
+    if not isinstance(dynamic, (list, tuple)):
+        raise InputError(
+            f"dynamic_dims is a list, a tuple or a dict, not {type(dynamic).__name__}"
+        )
+    if all(_is_dim(item) for item in dynamic):
+        return [(i, _Leading(tuple(dynamic))) for i in range(len(names))]
+    if len(dynamic) != len(names):
+        raise ShapeConstraintError(
+            f"dynamic_dims has {len(dynamic)} entries for {len(names)} inputs",
+            hint="give one entry an input, None for a static one",
+        )
+    return list(enumerate(dynamic))
+
+
+@dataclass(frozen=True)
+class _Leading:
+    """Names of the first dims of any input; those beyond an input's rank don't apply to it."""
+
+    items: tuple[Any, ...]
+
+
+def _is_dim(item: Any) -> bool:
+    return isinstance(item, (str, NamedDim, Expr)) or hasattr(item, "__name__")
+
+
+def _by_axis(entry: Any, name: str, rank: int) -> list[tuple[int, Any]]:
+    if entry is None:
+        return []
+    if isinstance(entry, _Leading):
+        return list(enumerate(entry.items[:rank]))
+    if isinstance(entry, Mapping):
+        pairs = list(entry.items())
+    elif isinstance(entry, (list, tuple)):
+        pairs = list(enumerate(entry))
+    else:
+        raise InputError(f"dynamic_dims[{name!r}] is a dict by axis, not {entry!r}")
+    out = []
+    for axis, item in pairs:
+        if not isinstance(axis, int) or not -rank <= axis < rank:
+            raise ShapeConstraintError(
+                f"dynamic_dims names axis {axis!r} of {name!r}, which has rank {rank}",
+                hint=f"axes are 0 to {rank - 1}" if rank else "a scalar has no axes",
+            )
+        out.append((axis % rank, item))
+    return out
+
+
+def _dim(item: Any, automatic: str, bounds: Bounds) -> Dim | None:
+    """The dim of one entry, its name's bounds noted; None for a static one."""
+    if item is None or item is False or type(item) is int:
+        return None
+    if isinstance(item, (NamedDim, str, Expr)):
+        return _own(item, bounds)
+    if item is True or type(item).__name__ == "_DimHint":
+        if "STATIC" in str(item):
+            return None
+        low = getattr(item, "min", None)
+        return _named(automatic, low or 0, getattr(item, "max", None), bounds)
+    text = getattr(item, "__name__", None)
+    if text is None:
+        raise InputError(f"{item!r} is no dimension", hint="use a name or cuvil.Dim(...)")
+    root = getattr(item, "root", item)
+    high = getattr(root, "max", None)
+    high = high if type(high) is int and high < 1 << 40 else None
+    _named(root.__name__, _lower(root), high, bounds)
+    return parse_dim(text)
+
+
+def _lower(dim: Any) -> int:
+    low = getattr(dim, "min", 0)
+    return low if type(low) is int else 0
+
+
+def _own(item: NamedDim | str | Expr, bounds: Bounds) -> Dim:
+    if isinstance(item, NamedDim):
+        return _named(item.name, item.min, item.max, bounds)
+    dim = parse_dim(item) if isinstance(item, str) else item
+    if isinstance(dim, int):
+        raise InvalidModelError(f"{item!r} is a constant, not a dynamic dimension")
+    for name in symbols_of(dim):
+        bounds.setdefault(name, (0, None))
+    return dim
+
+
+def _named(name: str, low: int, high: int | None, bounds: Bounds) -> Dim:
+    before = bounds.get(name, (0, None))
+    low = max(low, before[0])
+    ends = [h for h in (high, before[1]) if h is not None]
+    high = min(ends) if ends else None
+    if high is not None and low > high:
+        raise ShapeConstraintError(
+            f"the bounds given for {name!r} exclude one another: {low} to {high}"
+        )
+    bounds[name] = (low, high)
+    return symbol(name)

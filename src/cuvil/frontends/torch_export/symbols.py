@@ -1,0 +1,220 @@
+"""From torch's symbols and sympy expressions to Cuvil's dims and constraints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any
+
+import sympy
+import torch
+
+from cuvil.errors import InvalidModelError
+from cuvil.sym.constraint import Constraint
+from cuvil.sym.expr import Dim, add, ceildiv, floordiv, maximum, minimum, mod, mul
+from cuvil.sym.facts import Facts
+
+_RELATIONS = {
+    sympy.Eq: "==",
+    sympy.Ne: "!=",
+    sympy.Le: "<=",
+    sympy.Lt: "<",
+    sympy.Ge: ">=",
+    sympy.Gt: ">",
+}
+_NEGATED = {"==": "!=", "!=": "==", "<=": ">", "<": ">=", ">=": "<", ">": "<="}
+_MAX_POWER = 8
+
+
+class Untranslatable(Exception):
+    """An expression has a part that Cuvil's dims can't say."""
+
+
+class TorchSymbols:
+    """The dim that each of torch's symbols (``s77``, ``u0``) stands for."""
+
+    def __init__(self) -> None:
+        self.table: dict[str, Dim] = {}
+
+    def dim(self, size: Any) -> Dim:
+        """An ``int`` or ``SymInt`` as a dim. Raises Untranslatable."""
+        if isinstance(size, int):
+            return size
+        return self.expr(size.node.expr)
+
+    def shape(self, sizes: Sequence[Any]) -> tuple[Dim, ...]:
+        """Each size as a dim. Raises Untranslatable."""
+        return tuple(self.dim(s) for s in sizes)
+
+    def bind(self, size: Any, value: Dim) -> bool:
+        """Let a symbol that nobody has named yet stand for ``value``; False if it isn't one."""
+        if isinstance(size, int):
+            return False
+        expression = size.node.expr
+        if isinstance(expression, sympy.Symbol) and expression.name not in self.table:
+            self.table[expression.name] = value
+            return True
+        return False
+
+    def expr(self, expression: Any) -> Dim:
+        """A sympy expression over integers as a dim. Raises Untranslatable."""
+        if isinstance(expression, int) or expression.is_Integer:
+            return int(expression)
+        if isinstance(expression, sympy.Symbol):
+            if expression.name not in self.table:
+                raise Untranslatable(f"{expression} has no name")
+            return self.table[expression.name]
+        if isinstance(expression, sympy.Mul):
+            return self._product(expression)
+        rule = _FUNCTIONS.get(type(expression).__name__)
+        if rule is None:
+            raise Untranslatable(f"{type(expression).__name__} in {expression}")
+        return rule([self.expr(arg) for arg in expression.args])
+
+    def _product(self, expression: Any) -> Dim:
+        """A product whose rational coefficient is an exact division (torch's CleanDiv)."""
+        coefficient, rest = expression.as_coeff_Mul()
+        if not coefficient.is_Rational:
+            raise Untranslatable(f"{coefficient} in {expression}")
+        factors = [self.expr(arg) for arg in sympy.Mul.make_args(rest)]
+        whole = mul(reduce(mul, factors, 1), int(coefficient.p))
+        return floordiv(whole, int(coefficient.q))
+
+    def constraints(self, condition: Any, origin: str) -> list[Constraint]:
+        """A boolean sympy expression as constraints that all must hold. Raises Untranslatable.
+
+        Of an alternative, one branch that is known to hold is enough (no constraint); otherwise
+        the first that isn't known to fail is demanded, which may refuse more than torch would,
+        and never less.
+        """
+        if condition in (True, sympy.true):
+            return []
+        if isinstance(condition, sympy.And):
+            return [c for arg in condition.args for c in self.constraints(arg, origin)]
+        if isinstance(condition, sympy.Or):
+            branches = [self.constraints(arg, origin) for arg in condition.args]
+            branches.sort(key=lambda b: sum(c.known() is not True for c in b))
+            possible = [b for b in branches if all(c.known() is not False for c in b)]
+            return possible[0] if possible else branches[0]
+        if isinstance(condition, sympy.Not):
+            inner = self.constraints(condition.args[0], origin)
+            if len(inner) != 1:
+                raise Untranslatable(str(condition))
+            c = inner[0]
+            return [Constraint(c.left, _NEGATED[c.relation], c.right, origin)]
+        relation = _RELATIONS.get(type(condition))
+        if relation is None:
+            raise Untranslatable(str(condition))
+        left, right = (self.expr(arg) for arg in condition.args)
+        return [plain_bound(Constraint(left, relation, right, origin))]
+
+
+def _only_power(args: Sequence[Dim]) -> Dim:
+    base, exponent = args
+    if not isinstance(exponent, int) or not 0 <= exponent <= _MAX_POWER:
+        raise Untranslatable(f"{base} ** {exponent}")
+    return reduce(mul, [base] * exponent, 1)
+
+
+def _sum(args: Sequence[Dim]) -> Dim:
+    return reduce(add, args, 0)
+
+
+_FUNCTIONS: dict[str, Callable[[Sequence[Dim]], Dim]] = {
+    "Add": _sum,
+    "Pow": _only_power,
+    "PowByNatural": _only_power,
+    "FloorDiv": lambda a: floordiv(a[0], a[1]),
+    "CleanDiv": lambda a: floordiv(a[0], a[1]),
+    "CeilDiv": lambda a: ceildiv(a[0], a[1]),
+    "Mod": lambda a: mod(a[0], a[1]),
+    "PythonMod": lambda a: mod(a[0], a[1]),
+    "Max": lambda a: reduce(maximum, a),
+    "Min": lambda a: reduce(minimum, a),
+    "Identity": lambda a: a[0],
+}
+
+
+def plain_bound(constraint: Constraint) -> Constraint:
+    """``min(c, s) == s`` as ``s <= c``, ``max(c, s) == s`` as ``s >= c``; others as they are."""
+    if constraint.relation != "==":
+        return constraint
+    for a, b in (
+        (constraint.left, constraint.right),
+        (constraint.right, constraint.left),
+    ):
+        for other in _partners(a, b):
+            kind, value = other
+            return Constraint(b, "<=" if kind == "min" else ">=", value, constraint.origin)
+    return constraint
+
+
+def _partners(a: Dim, b: Dim) -> list[tuple[str, Dim]]:
+    """(kind, other) where ``a`` is exactly kind(b, other)."""
+    if isinstance(a, int) or len(a.terms) != 1:
+        return []
+    monomial, coefficient = a.terms[0]
+    if coefficient != 1 or len(monomial) != 1 or monomial[0][1] != 1:
+        return []
+    atom = monomial[0][0]
+    if atom.kind not in ("min", "max") or b not in atom.args:
+        return []
+    return [(atom.kind, atom.args[1] if atom.args[0] == b else atom.args[0])]
+
+
+def implied(constraint: Constraint, facts: Facts) -> bool:
+    """Whether the bounds of the symbols alone prove it."""
+    left, right = facts.simplify(constraint.left), facts.simplify(constraint.right)
+    difference = add(left, mul(right, -1))
+    known = Constraint(left, constraint.relation, right).known()
+    if known is not None:
+        return known
+    up, down = facts.nonnegative, mul(difference, -1)
+    if constraint.relation == ">=":
+        return up(difference)
+    if constraint.relation == ">":
+        return up(add(difference, -1))
+    if constraint.relation == "<=":
+        return up(down)
+    if constraint.relation == "<":
+        return up(add(down, -1))
+    if constraint.relation == "!=":
+        return up(add(difference, -1)) or up(add(down, -1))
+    return up(difference) and up(down)
+
+
+def tighten(
+    symbols: dict[str, tuple[int, int | None]], constraint: Constraint
+) -> None:
+    """Narrow a symbol's bounds by a constraint of the form ``symbol relation integer``."""
+    left, relation, right = constraint.left, constraint.relation, constraint.right
+    if isinstance(left, int):
+        left, right = right, left
+        relation = {"<=": ">=", "<": ">", ">=": "<=", ">": "<"}.get(relation, relation)
+    name = str(left)
+    if not isinstance(right, int) or name not in symbols:
+        return
+    low, high = symbols[name]
+    if relation in ("<=", "<", "=="):
+        end = right - (relation == "<")
+        high = end if high is None else min(high, end)
+    if relation in (">=", ">", "=="):
+        low = max(low, right + (relation == ">"))
+    if high is not None and low > high:
+        raise InvalidModelError(
+            f"no size of {name} is possible: {constraint} contradicts its bounds",
+            where=constraint.origin,
+        )
+    symbols[name] = (low, high)
+
+
+def shape_env(program: torch.export.ExportedProgram) -> Any:
+    """The environment that holds the program's symbols and guards; None if all is static."""
+    for node in program.graph.nodes:
+        value = node.meta.get("val")
+        if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            return value.node.shape_env
+        for size in getattr(value, "shape", ()):
+            if isinstance(size, torch.SymInt):
+                return size.node.shape_env
+    return None

@@ -1,0 +1,54 @@
+"""All rules by operator, one table a family."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from cuvil.frontends.torch_export import (
+    table_arithmetic,
+    table_contraction,
+    table_create,
+    table_activation,
+    table_index,
+    table_norm,
+    table_pool,
+    table_recurrent,
+    table_reduce,
+    table_shape,
+    table_slice,
+)
+from cuvil.frontends.torch_export.call import Rule
+
+_FAMILIES = (
+    table_arithmetic,
+    table_activation,
+    table_contraction,
+    table_create,
+    table_index,
+    table_norm,
+    table_pool,
+    table_recurrent,
+    table_reduce,
+    table_shape,
+    table_slice,
+)
+
+
+def _merge() -> Mapping[str, Rule]:
+    table: dict[str, Rule] = {}
+    for family in _FAMILIES:
+        for name, rule in family.RULES.items():
+            if name in table:
+                raise ValueError(f"two rules for {name}")
+            table[name] = rule
+    return MappingProxyType(table)
+
+
+RULES: Mapping[str, Rule] = _merge()
+
+# Checks that torch has made already while tracing, and marks without a meaning here.
+SILENT = frozenset(
+    {"_assert_tensor_metadata", "_assert_async", "_functional_assert_async", "_enter_autocast",
+     "_exit_autocast", "_set_grad_enabled"}
+)  # fmt: skip

@@ -1,0 +1,447 @@
+"""Elementwise arithmetic, comparison and logic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from cuvil.frontends.torch_export.call import Call, Refused, Rule
+from cuvil.ir.core import Value
+from cuvil.ir.types import BOOL, DType
+
+
+def unary(name: str) -> Rule:
+    """The map ``name`` in the result's dtype (torch computes exp of an integer in float)."""
+
+    def rule(c: Call) -> Value:
+        return c.e.op(name, c.e.cast(c.first, c.dtype))
+
+    return rule
+
+
+def unary_float_only(name: str) -> Rule:
+    """As :func:`unary`; the identity on integers."""
+
+    def rule(c: Call) -> Value:
+        return c.e.op(name, c.first) if c.first.type.dtype.is_float else c.first
+
+    return rule
+
+
+def composed(function: Callable[[Call, Value], Value]) -> Rule:
+    """A formula over the operand cast to the result's dtype."""
+
+    def rule(c: Call) -> Value:
+        return function(c, c.e.cast(c.first, c.dtype))
+
+    return rule
+
+
+def predicate(function: Callable[[Call, Value], Value]) -> Rule:
+    """A formula over the operand in its own dtype, giving bool."""
+
+    def rule(c: Call) -> Value:
+        return function(c, c.first)
+
+    return rule
+
+
+def operands(c: Call, dtype: DType) -> tuple[Value, Value]:
+    """The first two arguments in one dtype."""
+    left, right = list(c.args.values())[:2]
+    return c.as_value(left, dtype), c.as_value(right, dtype)
+
+
+def binary(name: str) -> Rule:
+    """The map ``name`` of the first two arguments in the result's dtype."""
+
+    def rule(c: Call) -> Value:
+        return c.e.map(name, *operands(c, c.dtype))
+
+    return rule
+
+
+def compare(name: str) -> Rule:
+    """A comparison in the dtype torch promotes the operands to."""
+
+    def rule(c: Call) -> Value:
+        names = list(c.args)[:2]
+        return c.e.map(name, *operands(c, c.promoted(*names)))
+
+    return rule
+
+
+def logical(name: str) -> Rule:
+    """``and``, ``or``, ``xor`` of the truth of the operands."""
+
+    def rule(c: Call) -> Value:
+        return c.e.map(name, *operands(c, BOOL))
+
+    return rule
+
+
+def bitwise(name: str) -> Rule:
+    def rule(c: Call) -> Value:
+        return c.e.map(name, *operands(c, c.dtype))
+
+    return rule
+
+
+def _scaled(c: Call, value: Value, dtype: DType) -> Value:
+    alpha = c.get("alpha", 1)
+    if alpha == 1:
+        return value
+    if dtype == BOOL:
+        if alpha in (True, 1):
+            return value
+        raise Refused("alpha on bool tensors")
+    return c.e.map("mul", value, c.as_value(alpha, dtype))
+
+
+def _add(c: Call) -> Value:
+    left, right = operands(c, c.dtype)
+    if c.dtype == BOOL:
+        return c.e.map("or", left, _scaled(c, right, BOOL))
+    return c.e.map("add", left, _scaled(c, right, c.dtype))
+
+
+def _sub(c: Call) -> Value:
+    left, right = operands(c, c.dtype)
+    return c.e.map("sub", left, _scaled(c, right, c.dtype))
+
+
+def _rsub(c: Call) -> Value:
+    left, right = operands(c, c.dtype)
+    return c.e.map("sub", right, _scaled(c, left, c.dtype))
+
+
+def _mul(c: Call) -> Value:
+    return c.e.map("and" if c.dtype == BOOL else "mul", *operands(c, c.dtype))
+
+
+def _div(c: Call) -> Value:
+    mode = c.get("rounding_mode")
+    left, right = operands(c, c.dtype)
+    if mode == "floor":
+        return floor_divide(c, left, right)
+    out = c.e.map("div", left, right)
+    return c.e.op("trunc", out) if mode == "trunc" and c.dtype.is_float else out
+
+
+def floor_divide(c: Call, a: Value, b: Value) -> Value:
+    """Floor division; floats as torch has them (ATen's div_floor_floating): from the exact
+    remainder, so that 1.0 // 0.1 is 9, and a / b where b is 0."""
+    e = c.e
+    if not a.type.dtype.is_float:
+        return e.map("floordiv", a, b)
+    ratio = e.map("div", a, b)
+    a, b = e.broadcast(a, ratio.type.shape), e.broadcast(b, ratio.type.shape)
+    rest = e.op("fmod", a, b)
+    whole = e.op("div", e.op("sub", a, rest), b)
+    opposite = e.op("ne", e.with_scalar("lt", rest, 0), e.with_scalar("lt", b, 0))
+    down = e.op("and", e.with_scalar("ne", rest, 0), opposite)
+    whole = e.op("select", down, e.with_scalar("sub", whole, 1), whole)
+    low = e.op("floor", whole)
+    high = e.with_scalar("gt", e.op("sub", whole, low), 0.5)
+    out = e.op("select", high, e.with_scalar("add", low, 1), low)
+    return e.op("select", e.with_scalar("eq", b, 0), ratio, out)
+
+
+def _floor_divide(c: Call) -> Value:
+    return floor_divide(c, *operands(c, c.dtype))
+
+
+def power(c: Call, base: Value, exponent: float) -> Value:
+    """base ** exponent with torch's special cases: 0.5, 2, 3, -0.5, -1, -2 are computed as roots
+    and products."""
+    e = c.e
+    if exponent == 2:
+        return e.op("mul", base, base)
+    if exponent == 3:
+        return e.op("mul", e.op("mul", base, base), base)
+    if exponent == 1:
+        return base
+    if base.type.dtype.is_float:
+        if exponent == 0.5:
+            return e.op("sqrt", base)
+        if exponent == -0.5:
+            return e.op("rsqrt", base)
+        if exponent == -1:
+            return e.map("div", e.scalar(1, base.type.dtype), base)
+        if exponent == -2:
+            return e.map("div", e.scalar(1, base.type.dtype), e.op("mul", base, base))
+    return e.with_scalar("pow", base, exponent)
+
+
+def _pow(c: Call) -> Value:
+    exponent = list(c.args.values())[1]
+    if isinstance(exponent, (int, float)) and c.dtype != BOOL:
+        return power(c, c.as_value(next(iter(c.args.values())), c.dtype), exponent)
+    return c.e.map("pow", *operands(c, c.dtype))
+
+
+def _clamp(c: Call) -> Value:
+    low, high = c.args.get("min"), c.args.get("max")
+    out = c.as_value(c.first, c.dtype)
+    if low is not None:
+        out = c.e.map("max", out, c.as_value(low, c.dtype))
+    if high is not None:
+        out = c.e.map("min", out, c.as_value(high, c.dtype))
+    return out
+
+
+def _ignoring_nan(name: str) -> Rule:
+    """fmax and fmin: a NaN loses against a number."""
+
+    def rule(c: Call) -> Value:
+        a, b = operands(c, c.dtype)
+        out = c.e.map(name, a, b)
+        if not c.dtype.is_float:
+            return out
+        a, b = c.e.broadcast(a, out.type.shape), c.e.broadcast(b, out.type.shape)
+        inner = c.e.op("select", c.e.op("isnan", b), a, out)
+        return c.e.op("select", c.e.op("isnan", a), b, inner)
+
+    return rule
+
+
+def choose(c: Call, condition: Value, yes: Value, no: Value) -> Value:
+    """select with all three broadcast."""
+    return c.e.map("select", c.e.cast(condition, BOOL), yes, no)
+
+
+def _where(c: Call) -> Value:
+    yes, no = c.as_value(c["self"], c.dtype), c.as_value(c["other"], c.dtype)
+    return choose(c, c.tensor("condition"), yes, no)
+
+
+def _masked_fill(c: Call) -> Value:
+    x = c.tensor("self")
+    value = c.as_value(c["value"], x.type.dtype)
+    return choose(c, c.tensor("mask"), value, x)
+
+
+def _round(c: Call) -> Value:
+    x = c.first
+    if not x.type.dtype.is_float:
+        return x
+    decimals = c.get("decimals", 0)
+    if decimals == 0:
+        return c.e.op("round", x)
+    scale = 10.0 ** abs(decimals)
+    first, second = ("mul", "div") if decimals > 0 else ("div", "mul")
+    return c.e.with_scalar(second, c.e.op("round", c.e.with_scalar(first, x, scale)), scale)
+
+
+def _lerp(c: Call) -> Value:
+    """start + w * (end - start), from the end where w is 0.5 or more (torch's own formula)."""
+    e, dtype = c.e, c.dtype
+    start, end = (c.as_value(c[n], dtype) for n in ("self", "end"))
+    weight = c.as_value(c["weight"], dtype)
+    gap = e.map("sub", end, start)
+    low = e.map("add", start, e.map("mul", weight, gap))
+    rest = e.with_scalar("sub", weight, 1)
+    high = e.map("add", end, e.map("mul", gap, rest))
+    below = e.with_scalar("lt", e.op("abs", weight), 0.5)
+    return choose(c, below, low, high)
+
+
+def _add_product(name: str) -> Rule:
+    """addcmul and addcdiv: self + value * (tensor1 op tensor2)."""
+
+    def rule(c: Call) -> Value:
+        a, b, base = (c.as_value(c[n], c.dtype) for n in ("tensor1", "tensor2", "self"))
+        scaled = c.e.map("mul", a, c.as_value(c.get("value", 1), c.dtype))
+        return c.e.map("add", base, c.e.map(name, scaled, b))
+
+    return rule
+
+
+def _copysign(c: Call) -> Value:
+    magnitude, sign = operands(c, c.dtype)
+    size = c.e.op("abs", magnitude)
+    return choose(c, sign_bit(c, sign), c.e.op("neg", size), size)
+
+
+def sign_bit(c: Call, x: Value) -> Value:
+    """True for negative numbers and -0.0 (seen through 1 / x)."""
+    negative = c.e.with_scalar("lt", x, 0)
+    if not x.type.dtype.is_float:
+        return negative
+    reciprocal = c.e.map("div", c.e.scalar(1, x.type.dtype), x)
+    return c.e.op("or", negative, c.e.with_scalar("lt", reciprocal, 0))
+
+
+def _hypot(c: Call) -> Value:
+    a, b = operands(c, c.dtype)
+    total = c.e.map("add", c.e.op("mul", a, a), c.e.op("mul", b, b))
+    return c.e.op("sqrt", total)
+
+
+def _logaddexp(c: Call) -> Value:
+    """max + log1p(exp(-|a - b|)), and the maximum alone where both are the same infinity."""
+    a, b = operands(c, c.dtype)
+    top = c.e.map("max", a, b)
+    gap = c.e.op("neg", c.e.op("abs", c.e.map("sub", a, b)))
+    soft = c.e.op("add", top, c.e.op("log1p", c.e.op("exp", gap)))
+    same = c.e.op("and", c.e.map("eq", a, b), c.e.op("isinf", top))
+    return c.e.op("select", same, top, soft)
+
+
+def _xlogy(c: Call) -> Value:
+    a, b = operands(c, c.dtype)
+    product = c.e.map("mul", a, c.e.op("log", b))
+    zero = c.e.map("and", c.e.with_scalar("eq", a, 0), c.e.op("not", c.e.op("isnan", b)))
+    return choose(c, zero, c.e.scalar(0, c.dtype), product)
+
+
+def _isfinite(c: Call, x: Value) -> Value:
+    if not x.type.dtype.is_float:
+        return c.e.broadcast(c.e.scalar(True, BOOL), x.type.shape)
+    return c.e.op("not", c.e.op("or", c.e.op("isnan", x), c.e.op("isinf", x)))
+
+
+def _float_test(name: str) -> Rule:
+    def rule(c: Call) -> Value:
+        if c.first.type.dtype.is_float:
+            return c.e.op(name, c.first)
+        return c.e.broadcast(c.e.scalar(False, BOOL), c.first.type.shape)
+
+    return rule
+
+
+def _infinite(sign: float) -> Rule:
+    def rule(c: Call) -> Value:
+        if c.first.type.dtype.is_float:
+            return c.e.with_scalar("eq", c.first, sign * math.inf)
+        return c.e.broadcast(c.e.scalar(False, BOOL), c.first.type.shape)
+
+    return rule
+
+
+def _bitnot(c: Call) -> Value:
+    return c.e.op("not" if c.dtype == BOOL else "bitnot", c.first)
+
+
+def _abs(c: Call) -> Value:
+    return c.first if c.dtype == BOOL else c.e.op("abs", c.first)
+
+
+def _sign(c: Call) -> Value:
+    return c.first if c.dtype == BOOL else c.e.op("sign", c.first)
+
+
+def _nan_to_num(c: Call) -> Value:
+    x = c.first
+    if not x.type.dtype.is_float:
+        return x
+    e, dtype = c.e, x.type.dtype
+    largest = 65504.0 if dtype.name == "f16" else float(_largest(dtype))
+    top, bottom = c.get("posinf", largest), c.get("neginf", -largest)
+    out = choose(c, e.op("isnan", x), e.scalar(c.get("nan", 0.0), dtype), x)
+    out = choose(c, e.with_scalar("eq", x, math.inf), e.scalar(top, dtype), out)
+    return choose(c, e.with_scalar("eq", x, -math.inf), e.scalar(bottom, dtype), out)
+
+
+def _largest(dtype: DType) -> float:
+    if dtype.name == "bf16":
+        return 3.3895313892515355e38
+    return float(np.finfo(dtype.numpy).max)
+
+
+def _fill(c: Call) -> Value:
+    x = c.first
+    value = c.as_value(c.get("value", 0), x.type.dtype)
+    return c.e.broadcast(value, x.type.shape)
+
+
+def _log_base(base: float) -> Callable[[Call, Value], Value]:
+    return lambda c, x: c.e.with_scalar("mul", c.e.op("log", x), 1 / math.log(base))
+
+
+def _frac(c: Call, x: Value) -> Value:
+    return c.e.op("sub", x, c.e.op("trunc", x))
+
+
+def _degrees(factor: float) -> Callable[[Call, Value], Value]:
+    return lambda c, x: c.e.with_scalar("mul", x, factor)
+
+
+def _sinc(c: Call, x: Value) -> Value:
+    scaled = c.e.with_scalar("mul", x, math.pi)
+    ratio = c.e.op("div", c.e.op("sin", scaled), scaled)
+    return choose(c, c.e.with_scalar("eq", x, 0), c.e.scalar(1, x.type.dtype), ratio)
+
+
+def _logit(c: Call, x: Value) -> Value:
+    eps = c.get("eps")
+    if eps is not None:
+        x = c.e.with_scalar("min", c.e.with_scalar("max", x, eps), 1 - eps)
+    rest = c.e.map("sub", c.e.scalar(1, x.type.dtype), x)
+    return c.e.op("log", c.e.op("div", x, rest))
+
+
+_UNARY_SAME = (
+    "sqrt", "rsqrt", "exp", "exp2", "expm1", "log", "log1p", "log2", "sin", "cos", "tan", "asin",
+    "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "sigmoid",
+)  # fmt: skip
+_ALIASES = {
+    "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh",
+    "arccosh": "acosh", "arctanh": "atanh", "special_expit": "sigmoid",
+    "special_erf": "erf", "special_exp2": "exp2", "special_expm1": "expm1",
+    "special_log1p": "log1p", "neg": "neg", "negative": "neg",
+}  # fmt: skip
+_BITS = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "__and__": "and",
+         "__or__": "or", "__xor__": "xor"}  # fmt: skip
+_SHIFTS = {"bitwise_left_shift": "shl", "bitwise_right_shift": "shr", "__lshift__": "shl",
+           "__rshift__": "shr"}  # fmt: skip
+_COMPARISONS = {
+    "eq": "eq", "ne": "ne", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge", "not_equal": "ne",
+    "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge",
+}  # fmt: skip
+
+RULES: dict[str, Rule] = {
+    **{name: unary(name) for name in _UNARY_SAME},
+    **{name: unary(op) for name, op in _ALIASES.items()},
+    **{name: unary_float_only(name) for name in ("floor", "ceil", "trunc")},
+    "fix": unary_float_only("trunc"),
+    **{name: bitwise(op) for name, op in (_BITS | _SHIFTS).items()},
+    **{name: compare(op) for name, op in _COMPARISONS.items()},
+    "logical_and": logical("and"),
+    "logical_or": logical("or"),
+    "logical_xor": logical("xor"),
+    "logical_not": predicate(lambda c, x: c.e.op("not", c.e.cast(x, BOOL))),
+    "bitwise_not": _bitnot,
+    "abs": _abs, "absolute": _abs, "sign": _sign, "sgn": _sign,
+    "add": _add, "sub": _sub, "subtract": _sub, "rsub": _rsub, "mul": _mul, "multiply": _mul,
+    "div": _div, "divide": _div, "true_divide": _div,
+    "floor_divide": _floor_divide,
+    "remainder": binary("mod"),
+    "fmod": binary("fmod"),
+    "pow": _pow, "float_power": _pow,
+    "atan2": binary("atan2"), "arctan2": binary("atan2"),
+    "maximum": binary("max"), "minimum": binary("min"),
+    "fmax": _ignoring_nan("max"), "fmin": _ignoring_nan("min"),
+    "clamp": _clamp, "clip": _clamp, "clamp_min": _clamp, "clamp_max": _clamp,
+    "where": _where, "masked_fill": _masked_fill,
+    "round": _round, "lerp": _lerp,
+    "addcmul": _add_product("mul"), "addcdiv": _add_product("div"),
+    "copysign": _copysign, "hypot": _hypot, "logaddexp": _logaddexp,
+    "xlogy": _xlogy, "special_xlogy": _xlogy,
+    "isnan": _float_test("isnan"), "isinf": _float_test("isinf"),
+    "isposinf": _infinite(1), "isneginf": _infinite(-1),
+    "isfinite": predicate(_isfinite),
+    "signbit": predicate(sign_bit),
+    "nan_to_num": _nan_to_num,
+    "fill": _fill, "zero": _fill,
+    "reciprocal": composed(lambda c, x: c.e.map("div", c.e.scalar(1, c.dtype), x)),
+    "square": composed(lambda c, x: c.e.op("mul", x, x)),
+    "erfc": composed(lambda c, x: c.e.map("sub", c.e.scalar(1, c.dtype), c.e.op("erf", x))),
+    "log10": composed(_log_base(10)),
+    "frac": composed(_frac),
+    "deg2rad": composed(_degrees(math.pi / 180)), "rad2deg": composed(_degrees(180 / math.pi)),
+    "sinc": composed(_sinc), "special_sinc": composed(_sinc),
+    "logit": composed(_logit), "special_logit": composed(_logit),
+}  # fmt: skip

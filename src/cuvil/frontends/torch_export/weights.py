@@ -1,0 +1,71 @@
+"""Parameters, buffers and constants of a program as NumPy arrays, without copies if possible."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch.export import ExportedProgram
+
+from cuvil.errors import InvalidModelError
+from cuvil.ir.types import BF16, DTYPES, DType
+
+Array = np.ndarray[Any, Any]
+
+_DTYPES: dict[torch.dtype, DType] = {
+    getattr(torch, long): DTYPES[short]
+    for long, short in {
+        "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16",
+        "int64": "i64", "int32": "i32", "int16": "i16", "int8": "i8",
+        "uint64": "u64", "uint32": "u32", "uint16": "u16", "uint8": "u8", "bool": "bool",
+    }.items()
+}  # fmt: skip
+
+
+def dtype_from_torch(dtype: torch.dtype) -> DType:
+    """The element type. Raises InvalidModelError for complex, quantised and 8-bit floats."""
+    found = _DTYPES.get(dtype)
+    if found is None:
+        raise InvalidModelError(
+            f"tensors of {dtype} are not supported", hint=f"use one of {', '.join(DTYPES)}"
+        )
+    return found
+
+
+def to_numpy(tensor: torch.Tensor) -> Array:
+    """The tensor's data; it shares memory where the tensor is contiguous and on the CPU."""
+    plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
+    if plain.dtype == torch.bfloat16:
+        return plain.view(torch.int16).numpy().view(BF16.numpy)
+    dtype_from_torch(plain.dtype)
+    return plain.numpy()
+
+
+class Weights:
+    """Gives each placeholder's array; tensors that share their storage give one array object."""
+
+    def __init__(self, program: ExportedProgram, prefix: str) -> None:
+        self._tensors: dict[str, tuple[str, Any]] = {}
+        self._arrays: dict[tuple[Any, ...], Array] = {}
+        state, constants = program.state_dict, program.constants
+        for item in program.graph_signature.input_specs:
+            if item.kind.name not in ("PARAMETER", "BUFFER", "CONSTANT_TENSOR"):
+                continue
+            data = state[item.target] if item.target in state else constants[item.target]
+            self._tensors[item.arg.name] = (item.target.removeprefix(prefix), data)
+
+    def __contains__(self, placeholder: str) -> bool:
+        return placeholder in self._tensors
+
+    def get(self, placeholder: str) -> tuple[str, Array]:
+        """(name, array) of a weight placeholder."""
+        name, tensor = self._tensors[placeholder]
+        key = (
+            tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tuple(tensor.stride())
+        )  # fmt: skip
+        if tensor.numel() == 0:
+            key = (*key, name)
+        if key not in self._arrays:
+            self._arrays[key] = to_numpy(tensor)
+        return name, self._arrays[key]
