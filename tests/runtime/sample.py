@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,8 +28,9 @@ class Sample:
 
 
 def sample(
-    name: str, signature: Signature, body: str, workspace: str = "0", weights: int = 0, **more: object
-) -> Sample:
+    name: str, signature: Signature, body: str, workspace: str = "0", weights: int = 0,
+    **more: object,
+) -> Sample:  # fmt: skip
     target = native_target()
     manifest = Manifest(
         name, signature, target.triple, target.mcpu, target.cpu_features, weights_bytes=weights,
@@ -151,7 +151,3 @@ def package(made: Sample, folder: Path, name: str = "") -> Path:
     weights = [(0, WEIGHTS[: size // 4])] if size else []
     write_package(path, made.manifest, library(made), weights, {"note": b"hello"}, sync=False)
     return path
-
-
-def sha(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()

@@ -194,7 +194,8 @@ def test_counts_nulls_and_workspace(pair: CModel) -> None:
     status = ctypes.byref(pair.status)
     assert pair.c.cuvil_run(None, None, 0, None, 0, None, ctypes.c_uint64(0), status) == ARGUMENT
     assert pair.status.text == "the model is null"
-    assert pair.c.cuvil_run(pair.model, None, 2, None, 2, None, ctypes.c_uint64(0), None) == ARGUMENT
+    none = ctypes.c_uint64(0)
+    assert pair.c.cuvil_run(pair.model, None, 2, None, 2, None, none, None) == ARGUMENT
     assert pair.c.cuvil_workspace_size(pair.model, None, 2, None, status) == ARGUMENT
     assert pair.c.cuvil_create(None, ctypes.c_uint64(0), None, None, status) == ARGUMENT
     pair.c.cuvil_destroy(None)
@@ -230,7 +231,8 @@ def test_weights_are_checked(folder: Path) -> None:
 def test_a_cpu_without_a_feature_is_refused(folder: Path) -> None:
     made = samples.scale()
     tables = emit_abi(made.manifest)
-    rows = tables.index("constexpr CpuBit cpu_bits[] = {\n") + len("constexpr CpuBit cpu_bits[] = {\n")
+    head = "constexpr CpuBit cpu_bits[] = {\n"
+    rows = tables.index(head) + len(head)
     end = tables.index("\n", rows)
     # CPUID leaf 0x7fff exists nowhere.
     fake = '    {"made_up", 0x7fffu, 0, 0, 0},'

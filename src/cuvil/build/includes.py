@@ -28,7 +28,7 @@ def needed_core(sources: Iterable[str], native: Mapping[str, str]) -> tuple[str,
     """
     core = {n: n[len("core_") : -len(".cpp")] for n in native
             if n.startswith("core_") and n.endswith(".cpp")}  # fmt: skip
-    headers = {h for source in sources for h in included(source, native)}
+    headers = {h for source in sources for h in included(source, native)} | {"abi.hpp"}
     chosen: set[str] = set()
     while True:
         more = {

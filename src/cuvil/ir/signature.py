@@ -161,6 +161,8 @@ class Signature:
                     f"input {spec.name!r} has rank {len(shape)}, shape {list(shape)}; "
                     f"expected rank {spec.rank}, [{', '.join(str(d) for d in spec.shape)}]"
                 )
+            if any(dim < 0 for dim in shape):
+                raise ShapeConstraintError(f"input {spec.name!r} has a negative dim: {list(shape)}")
         table = {
             binding.symbol: self._value(binding, symbol, shapes)
             for binding, symbol in zip(self.bindings, self.symbols)

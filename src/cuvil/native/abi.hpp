@@ -6,6 +6,12 @@ namespace cuvil {
 
 struct Pool;
 
+// The first index found outside its dimension during a call; `size` 0: none. The kernels go on with
+// a safe index, and the call then fails.
+struct Fault {
+  int64_t index, size;
+};
+
 // One call. Tensors are row major and follow the order of the model's inputs and outputs;
 // `symbols` has one value a symbol; `workspace` has at least workspace_bytes() bytes, aligned to 64.
 struct RunContext {
@@ -16,6 +22,7 @@ struct RunContext {
   char* workspace;
   Pool* pool;
   int32_t threads;
+  Fault* fault;
 };
 
 namespace model {

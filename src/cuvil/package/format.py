@@ -187,7 +187,7 @@ def _write_weights(
 
 def _raw(data: Buffer) -> memoryview:
     if isinstance(data, np.ndarray):
-        data = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+        return np.ascontiguousarray(data).reshape(-1).view(np.uint8).data
     return memoryview(data).cast("B")
 
 
@@ -295,7 +295,7 @@ def _read_index(path: Path, head: bytes, index_bytes: int) -> tuple[dict[str, An
         index = json.loads(head[_HEADER.size : _HEADER.size + index_bytes])
         places = [index["manifest"], index["library"], *index["parts"].values()]
         fits = all(
-            type(at) is int and type(size) is int and 0 <= at and 0 <= size and at + size <= len(head)
+            type(at) is int and type(size) is int and min(at, size) >= 0 and at + size <= len(head)
             for at, size in places
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):

@@ -106,6 +106,8 @@ class Manifest:
             manifest.signature.check()
         except InvalidModelError as error:
             raise ArtifactError(f"the manifest contradicts itself: {error.message}") from None
+        except RecursionError:
+            raise ArtifactError("the manifest holds an expression that is too deep") from None
         return manifest
 
 

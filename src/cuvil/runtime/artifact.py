@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import struct
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -21,7 +21,8 @@ from cuvil.runtime.tree import CallTree
 
 _MAX_PLANS = 512
 _ndarray, _empty = np.ndarray, np.empty
-_address, _from_buffer = ctypes.addressof, ctypes.c_char.from_buffer
+_address = ctypes.addressof
+_from_buffer: Callable[[Any], ctypes.c_char] = ctypes.c_char.from_buffer
 
 
 class Plan:

@@ -24,7 +24,10 @@ def cpu_flags() -> frozenset[str]:
 
 def usable_threads() -> int:
     """Physical cores of this process' affinity mask, within its cgroup's CPU quota; at least 1."""
-    cpus = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    if hasattr(os, "sched_getaffinity"):
+        cpus: Iterable[int] = os.sched_getaffinity(0)
+    else:
+        cpus = range(os.cpu_count() or 1)
     quota = cgroup_quota(_OWN_CGROUP, _CGROUP)
     cores = _physical_cores(cpus)
     return max(1, min(cores, math.ceil(quota)) if quota is not None else cores)
@@ -42,21 +45,21 @@ def cgroup_quota(own: Path, root: Path) -> float | None:
     """CPUs that the cgroup (version 1 or 2) grants, the least on the way up; None: no limit."""
     found: list[float] = []
     for line in _read(own).splitlines():
-        _, controllers, path = (line.split(":", 2) + ["", ""])[:3]
+        _, controllers, path = [*line.split(":", 2), "", ""][:3]
         if controllers == "":
-            folders, names = [root], ("cpu.max",)
+            folders, names = [root], ["cpu.max"]
         elif "cpu" in controllers.split(","):
             folders = [root / "cpu", root / controllers]
-            names = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+            names = ["cpu.cfs_quota_us", "cpu.cfs_period_us"]
         else:
             continue
         for base in folders:
             place = base / path.lstrip("/")
             for folder in (place, *place.parents):
-                texts = " ".join(_read(folder / name) for name in names).split()
-                if len(texts) == 2 and texts[0].isdigit() and texts[1].isdigit():
-                    if int(texts[0]) > 0 and int(texts[1]) > 0:
-                        found.append(int(texts[0]) / int(texts[1]))
+                quota, period = [*" ".join(_read(folder / name) for name in names).split(), "", ""][:2]
+                # "max" and -1 say that there is no limit here.
+                if quota.isdigit() and period.isdigit() and int(period) > 0 < int(quota):
+                    found.append(int(quota) / int(period))
                 if folder == base:
                     break
     return min(found, default=None)

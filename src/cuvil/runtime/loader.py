@@ -8,11 +8,11 @@ from cuvil.errors import ArtifactError, InputError
 from cuvil.package.format import Package, StrPath, open_package
 from cuvil.package.manifest import Manifest
 from cuvil.runtime.artifact import Artifact
-from cuvil.runtime.cpu import cpu_flags
+from cuvil.runtime.cpu import cpu_flags, usable_threads
 from cuvil.runtime.native import Model, NativeLibrary
-from cuvil.runtime.pool import REGISTRY
 from cuvil.runtime.tree import CallTree
 
+_MAX_THREADS = 1024
 _MACHINES = {"x86_64": ("x86_64", "AMD64"), "aarch64": ("aarch64", "arm64")}
 
 
@@ -23,8 +23,10 @@ def load(path: StrPath, threads: int | None = None, *, verify_weights: bool = Tr
     on the calling thread alone. ``verify_weights`` False skips reading all weights at load.
     Raises ArtifactError if the package is damaged or not for this machine.
     """
-    if threads is not None and (type(threads) is not int or threads < 1):
-        raise InputError(f"threads is {threads!r}", hint="give a whole number of at least 1")
+    if threads is not None and (type(threads) is not int or not 1 <= threads <= _MAX_THREADS):
+        raise InputError(
+            f"threads is {threads!r}", hint=f"give a whole number from 1 to {_MAX_THREADS}"
+        )
     package = open_package(path)
     manifest = package.manifest
     tree = CallTree.read(manifest)
@@ -34,7 +36,9 @@ def load(path: StrPath, threads: int | None = None, *, verify_weights: bool = Tr
     if verify_weights:
         size = manifest.weights_bytes
         package.check_weights(library.hash64(package.weights_address, size))
-    count = threads or manifest.threads or REGISTRY.default_threads()
+    usable = usable_threads()
+    # A package from a larger machine may ask for more than there is; a caller knows what he does.
+    count = threads or min(manifest.threads or usable, usable)
     return Artifact(Model(library, package, count), tree)
 
 

@@ -109,7 +109,8 @@ class Model:
         destroy = functions.cuvil_destroy
         # The finalizer holds library and package: they go after the model.
         keep = (self.library, self.package)
-        weakref.finalize(self, lambda address, _: destroy(address), place.value, keep).atexit = False
+        ending = weakref.finalize(self, lambda address, _: destroy(address), place.value, keep)
+        ending.atexit = False
         return place.value
 
     def workspace_bytes(self, symbols: bytes) -> int:

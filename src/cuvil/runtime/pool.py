@@ -12,8 +12,6 @@ import threading
 import weakref
 from typing import TYPE_CHECKING
 
-from cuvil.runtime.cpu import usable_threads
-
 if TYPE_CHECKING:
     from cuvil.runtime.native import Model, NativeLibrary
 
@@ -41,10 +39,6 @@ class Registry:
                 self._pools[key] = address
                 self._makers.append(library)
             return self._pools[key]
-
-    def default_threads(self) -> int:
-        """As many threads as this process may use."""
-        return usable_threads()
 
     def add(self, model: Model) -> None:
         """Remember a model, so that it is told of a fork."""
