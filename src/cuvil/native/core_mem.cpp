@@ -14,34 +14,35 @@
 
 namespace {
 
-typedef uint8_t Block __attribute__((vector_size(CUVIL_VEC_BYTES), aligned(1), may_alias));
+// N bytes at any address. A struct, because a template argument drops a typedef's alignment.
+template <int N>
+struct __attribute__((packed, may_alias)) Bytes {
+  uint8_t v __attribute__((vector_size(N)));
+};
+using Block = Bytes<CUVIL_VEC_BYTES>;
 typedef uint64_t Word __attribute__((aligned(1), may_alias));
-typedef uint32_t HalfWord __attribute__((aligned(1), may_alias));
-typedef uint16_t Pair __attribute__((aligned(1), may_alias));
 constexpr size_t kBlock = sizeof(Block);
 #if defined(__x86_64__)
 constexpr size_t kLarge = 1 << 20;  // from here on the processor's string copy is as fast or faster
 #endif
 
-template <class V>
+template <int N>
 __attribute__((always_inline)) inline void move_ends(char* d, const char* s, size_t n) {
-  // Both loads come first, so overlapping ranges of one to two V's are moved correctly.
-  const V first = *reinterpret_cast<const V*>(s);
-  const V last = *reinterpret_cast<const V*>(s + n - sizeof(V));
-  *reinterpret_cast<V*>(d) = first;
-  *reinterpret_cast<V*>(d + n - sizeof(V)) = last;
+  // Both loads come first, so overlapping ranges of N to 2 N bytes are moved correctly.
+  const auto first = reinterpret_cast<const Bytes<N>*>(s)->v;
+  const auto last = reinterpret_cast<const Bytes<N>*>(s + n - N)->v;
+  reinterpret_cast<Bytes<N>*>(d)->v = first;
+  reinterpret_cast<Bytes<N>*>(d + n - N)->v = last;
 }
 
 // Any overlap, n <= 2 * kBlock.
 __attribute__((always_inline)) inline void move_small(char* d, const char* s, size_t n) {
-  typedef uint8_t Sixteen __attribute__((vector_size(16), aligned(1), may_alias));
-  typedef uint8_t ThirtyTwo __attribute__((vector_size(32), aligned(1), may_alias));
-  if (n >= kBlock) return move_ends<Block>(d, s, n);
-  if (n >= 32) return move_ends<ThirtyTwo>(d, s, n);
-  if (n >= 16) return move_ends<Sixteen>(d, s, n);
-  if (n >= 8) return move_ends<Word>(d, s, n);
-  if (n >= 4) return move_ends<HalfWord>(d, s, n);
-  if (n >= 2) return move_ends<Pair>(d, s, n);
+  if (n >= kBlock) return move_ends<kBlock>(d, s, n);
+  if (n >= 32) return move_ends<32>(d, s, n);
+  if (n >= 16) return move_ends<16>(d, s, n);
+  if (n >= 8) return move_ends<8>(d, s, n);
+  if (n >= 4) return move_ends<4>(d, s, n);
+  if (n >= 2) return move_ends<2>(d, s, n);
   if (n) *d = *s;
 }
 
@@ -126,7 +127,8 @@ CUVIL_LIBC void* memset(void* dst, int value, size_t n) {
     return dst;
   }
 #endif
-  const Block v = Block{} + uint8_t(value);
+  Block v = {};
+  v.v += uint8_t(value);
   for (size_t i = 0; i + kBlock <= n; i += kBlock) *reinterpret_cast<Block*>(d + i) = v;
   *reinterpret_cast<Block*>(d + n - kBlock) = v;
   return dst;

@@ -139,8 +139,8 @@ CUVIL_INLINE T round_away(T x) {
 
 CUVIL_INLINE float sqrt(float x) { return __builtin_sqrtf(x); }
 CUVIL_INLINE double sqrt(double x) { return __builtin_sqrt(x); }
-CUVIL_INLINE float rsqrt(float x) { return 1.0f / sqrt(x); }   // 1 ULP
-CUVIL_INLINE double rsqrt(double x) { return 1.0 / sqrt(x); }  // 1 ULP
+CUVIL_INLINE float rsqrt(float x) { return 1.0f / sqrt(x); }   // 2 ULP
+CUVIL_INLINE double rsqrt(double x) { return 1.0 / sqrt(x); }  // 2 ULP
 
 // NumPy's maximum and minimum: NaN from either side wins.
 template <class T>

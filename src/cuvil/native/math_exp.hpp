@@ -88,7 +88,7 @@ CUVIL_INLINE T exp2_sum(T x, T lo) {
 CUVIL_INLINE float exp2(float x) { return exp2_sum(x, 0.0f); }   // 1 ULP
 CUVIL_INLINE double exp2(double x) { return exp2_sum(x, 0.0); }  // 1 ULP
 
-// exp(x) - 1. float: 1 ULP; double: 2 ULP.
+// exp(x) - 1. 2 ULP.
 template <class T>
 CUVIL_INLINE T expm1(T x) {
   constexpr T top = sizeof(T) == 4 ? T(89) : T(709.9);

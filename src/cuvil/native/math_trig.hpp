@@ -202,7 +202,7 @@ CUVIL_INLINE T atan_ratio(T num, T den, T quarters, T flip) {
 }
 
 template <class T>
-CUVIL_INLINE T atan(T x) {  // float and double: 2 ULP
+CUVIL_INLINE T atan(T x) {  // 2 ULP
   const T a = abs(x);
   const bool beyond = a > T(1);
   const T num = beyond ? T(1) : a, den = beyond ? a : T(1);
@@ -211,7 +211,7 @@ CUVIL_INLINE T atan(T x) {  // float and double: 2 ULP
 }
 
 template <class T>
-CUVIL_INLINE T atan2(T y, T x) {  // float and double: 3 ULP
+CUVIL_INLINE T atan2(T y, T x) {  // 3 ULP
   T ay = abs(y), ax = abs(x);
   const bool both = ax == kInf<T> && ay == kInf<T>;
   ay = both ? T(1) : ay, ax = both ? T(1) : ax;
@@ -246,7 +246,7 @@ CUVIL_INLINE double asin_tail(double z) {
 
 // Beyond 1/2: asin(x) = pi/2 - 2 asin(sqrt((1-x)/2)). Outside [-1, 1] the square root gives NaN.
 template <class T>
-CUVIL_INLINE T asin(T x) {  // float and double: 2 ULP
+CUVIL_INLINE T asin(T x) {  // 3 ULP
   const T a = abs(x);
   const bool outer = a > T(0.5);
   const T z = outer ? (T(1) - a) * T(0.5) : a * a;
@@ -257,7 +257,7 @@ CUVIL_INLINE T asin(T x) {  // float and double: 2 ULP
 }
 
 template <class T>
-CUVIL_INLINE T acos(T x) {  // float and double: 2 ULP
+CUVIL_INLINE T acos(T x) {  // 2 ULP
   const T a = abs(x);
   const bool outer = a > T(0.5);
   const T z = outer ? (T(1) - a) * T(0.5) : a * a;
