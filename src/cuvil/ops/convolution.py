@@ -108,8 +108,7 @@ def _correlate(x: Array, w: Array, counts: Sequence[int], attrs: Attrs) -> Array
     for start in range(0, len(taps), step):
         chunk = taps[start : start + step]
         patches = [
-            split[tap_slices(t, attrs["dilations"], attrs["strides"], counts)]
-            for t in chunk
+            split[tap_slices(t, attrs["dilations"], attrs["strides"], counts)] for t in chunk
         ]
         columns = np.stack([p.reshape((n, groups, depth, places)) for p in patches], axis=3)
         columns = columns.reshape((n, groups, depth * len(chunk), places))
@@ -133,9 +132,7 @@ def _depthwise(
     return total.reshape((x.shape[0], groups * each, *counts))
 
 
-def _conv_cost(
-    operands: Sequence[TensorType], results: Sequence[TensorType], attrs: Attrs
-) -> Cost:
+def _conv_cost(operands: Sequence[TensorType], results: Sequence[TensorType], attrs: Attrs) -> Cost:
     return Cost(mul(mul(results[0].elements, product(operands[1].shape[1:])), 2))
 
 

@@ -40,7 +40,7 @@ def _reference(function: Kernel) -> Reference:
     def run(arrays: Sequence[Array], attrs: Attrs, results: Sequence[TensorType]) -> list[Array]:
         with np.errstate(all="ignore"):
             out = function(*(_wide(np.asarray(a)) for a in arrays))
-        return [np.asarray(out).astype(results[0].dtype.numpy)]
+            return [np.asarray(out).astype(results[0].dtype.numpy)]
 
     return run
 
@@ -261,9 +261,7 @@ def _infer_map(name: str, kinds: str, result: DType | None) -> Infer:
     return infer
 
 
-def _infer_select(
-    ctx: ShapeContext, types: Sequence[TensorType], attrs: Attrs
-) -> list[TensorType]:
+def _infer_select(ctx: ShapeContext, types: Sequence[TensorType], attrs: Attrs) -> list[TensorType]:
     if types[0].dtype != BOOL:
         raise InvalidModelError(f"select needs a bool condition, got {types[0].dtype}")
     dtype = same_dtype(types[1:], "select")

@@ -147,9 +147,7 @@ def _pad(ctx: ShapeContext, types: Sequence[TensorType], attrs: Attrs) -> list[T
     if attrs.get("mode", "constant") not in PAD_MODES:
         raise InvalidModelError(f"pad: mode {attrs['mode']!r} is not one of {PAD_MODES}")
     shape: list[Dim] = []
-    for axis, (d, lo, hi) in enumerate(
-        zip(types[0].shape, attrs["lo"], attrs["hi"], strict=True)
-    ):
+    for axis, (d, lo, hi) in enumerate(zip(types[0].shape, attrs["lo"], attrs["hi"], strict=True)):
         shape.append(add(d, add(lo, hi)))
         ctx.require(shape[-1], ">=", 0, f"pad: dimension {axis} after padding")
         if attrs.get("mode", "constant") != "constant" and (lo != 0 or hi != 0):

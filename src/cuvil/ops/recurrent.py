@@ -232,7 +232,7 @@ def _cost(name: str) -> CostRule:
 
 
 _ATTRS = {
-    "hidden": "int", "direction": "str", **{flag: "bool?" for flag in OPTIONAL},
+    "hidden": "int", "direction": "str", **dict.fromkeys(OPTIONAL, "bool?"),
     "activations": "strs?", "clip": "float?",
 }  # fmt: skip
 
@@ -250,8 +250,7 @@ DEFS: list[OpDef] = [
         (3, 8 if name == "lstm" else 6), _attrs(name), "accumulated", _cost(name), doc=doc,
     )
     for name, doc in (
-        ("lstm", "y, h, c. activations: f, g, h a direction. clip bounds the gates' arguments."
-         " input_forget: f = 1 - i."),
+        ("lstm", "y, h, c. activations: f, g, h a direction. input_forget: f = 1 - i."),
         ("gru", "y, h. activations: f, g a direction."),
         ("rnn", "y, h. activations: f a direction."),
     )

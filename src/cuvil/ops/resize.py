@@ -157,9 +157,7 @@ def _infer(ctx: ShapeContext, types: Sequence[TensorType], attrs: Attrs) -> list
     return [x.with_shape(tuple(attrs["sizes"]))]
 
 
-def _reference(
-    arrays: Sequence[Array], attrs: Attrs, results: Sequence[TensorType]
-) -> list[Array]:
+def _reference(arrays: Sequence[Array], attrs: Attrs, results: Sequence[TensorType]) -> list[Array]:
     x = np.asarray(arrays[0])
     exact = attrs["mode"] == "nearest"
     value = x if exact else wide(x)

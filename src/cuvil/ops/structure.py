@@ -18,9 +18,7 @@ from cuvil.sym.expr import evaluate, mul
 REDUCTIONS = ("none", "add", "mul", "max", "min")
 
 
-def _cumsum_infer(
-    ctx: ShapeContext, types: Sequence[TensorType], attrs: Attrs
-) -> list[TensorType]:
+def _cumsum_infer(ctx: ShapeContext, types: Sequence[TensorType], attrs: Attrs) -> list[TensorType]:
     if types[0].dtype.kind not in "fiu":
         raise InvalidModelError(f"cumsum is not defined for {types[0].dtype}")
     normalize_axis(attrs["axis"], types[0].rank, "cumsum")
@@ -156,9 +154,7 @@ def _updates_cost(
     return Cost(operands[2].elements)
 
 
-def _topk_infer(
-    ctx: ShapeContext, types: Sequence[TensorType], attrs: Attrs
-) -> list[TensorType]:
+def _topk_infer(ctx: ShapeContext, types: Sequence[TensorType], attrs: Attrs) -> list[TensorType]:
     x = types[0]
     axis = normalize_axis(attrs["axis"], x.rank, "topk")
     size = x.shape[axis] if x.rank else 1
@@ -185,9 +181,7 @@ def _topk_reference(
     return [values.reshape(shape), order.astype(np.int64).reshape(shape)]
 
 
-def _topk_cost(
-    operands: Sequence[TensorType], results: Sequence[TensorType], attrs: Attrs
-) -> Cost:
+def _topk_cost(operands: Sequence[TensorType], results: Sequence[TensorType], attrs: Attrs) -> Cost:
     """About four comparisons an element."""
     return Cost(mul(operands[0].elements, 4))
 

@@ -1,0 +1,1 @@
+"""Tests of the operators: type rules and references."""
