@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cuvil.analysis.wellformed import check_graph
 from cuvil.errors import InvalidModelError
 from cuvil.frontends.emitter import Emitter
 from cuvil.ir.attr_parser import AttrParser
@@ -236,6 +238,14 @@ def test_an_excerpt_shows_at_most_seven_ops() -> None:
     assert text.splitlines()[3].startswith("> ")
     assert len(excerpt(ops[0]).splitlines()) == 4
     assert print_op(ops[3]).startswith('%1 = "cuvil.exp"(%0) : ')
+
+
+def test_the_text_in_the_documentation_parses() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "ir.md").read_text()
+    block = page.split("```mlir\n")[1].split("```")[0]
+    module = parse_module(block)
+    check_graph(module)
+    assert [str(c) for c in module.main.constraints] == ["n % 2 == 0"]
 
 
 def _large(count: int) -> Module:

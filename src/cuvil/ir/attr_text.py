@@ -110,7 +110,7 @@ def _int_text(value: int) -> str:
 
 
 def _sequence_text(value: tuple[Any, ...] | list[Any]) -> str:
-    kinds = {type(v) for v in value}
+    kinds = set(map(type, value))
     if kinds == {int}:
         return f"array<i64: {', '.join(map(str, value))}>"
     if kinds and kinds <= {int, Expr}:
@@ -122,9 +122,9 @@ def dict_text(table: Mapping[str, Any]) -> str:
     """``{key = attribute}`` with the keys sorted, so that equal tables give equal text."""
     items = []
     for key in sorted(table):
-        name = key if _BARE_KEY.fullmatch(key) else string_text(key)
+        plain = (key.isidentifier() and key.isascii()) or _BARE_KEY.fullmatch(key)
         try:
-            items.append(f"{name} = {attr_text(table[key])}")
+            items.append(f"{key if plain else string_text(key)} = {attr_text(table[key])}")
         except InvalidModelError as error:
             error.where = f"{key}.{error.where}" if error.where else key
             raise

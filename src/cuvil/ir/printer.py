@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from cuvil.ir.attr_text import attr_text, dict_text, dim_text, string_text, type_text
 from cuvil.ir.core import Block, Function, Location, Module, Op, Value
-from cuvil.ir.types import TensorType
+from cuvil.ir.types import Shape, TensorType
 from cuvil.sym.constraint import Constraint
 
 NEIGHBOURS = 3
@@ -84,7 +84,7 @@ class _Printer:
         self.names: dict[int, str] = {}
         self.results = 0
         self.args = 0
-        self.types: dict[int, str] = {}
+        self.types: dict[tuple[Shape, str], str] = {}
 
     def name(self, value: Value) -> str:
         """The value's name, given at its first appearance."""
@@ -100,9 +100,10 @@ class _Printer:
         return known
 
     def type(self, type: TensorType) -> str:
-        text = self.types.get(id(type))
+        key = (type.shape, type.dtype.name)
+        text = self.types.get(key)
         if text is None:
-            text = self.types[id(type)] = type_text(type)
+            text = self.types[key] = type_text(type)
         return text
 
     def function(self, function: Function, indent: str) -> None:
@@ -145,9 +146,8 @@ class _Printer:
             head = self._regions(op, head, indent)
         if op.attrs:
             head = f"{head} {dict_text(op.attrs)}"
-        types = _signature(
-            [self.type(v.type) for v in operands], [self.type(v.type) for v in op.results]
-        )
+        type = self.type
+        types = _signature([type(v.type) for v in operands], [type(v.type) for v in op.results])
         tail = ""
         if self.locations and (op.loc.name or op.loc.source):
             tail = " " + location_text(op.loc)
