@@ -105,6 +105,24 @@ def pair(**more: object) -> Sample:
     )
 
 
+def lookup() -> Sample:
+    """y[n] = w[i[n]] with 8 weights; an index outside is reported."""
+    return sample(
+        "lookup",
+        Signature(
+            (TensorSpec("i", "i64", ("n",)),), (TensorSpec("y", "f32", ("n",)),), (SymbolSpec("n"),)
+        ),
+        """  const int64_t* index = static_cast<const int64_t*>(rc.inputs[0]);
+  for (int64_t i = 0; i < rc.symbols[0]; ++i) {
+    const bool inside = index[i] >= 0 && index[i] < 8;
+    if (!inside && rc.fault->size == 0) *rc.fault = {index[i], 8};
+    const float* w = reinterpret_cast<const float*>(rc.weights);
+    static_cast<float*>(rc.outputs[0])[i] = w[inside ? index[i] : 0];
+  }""",
+        weights=32,
+    )
+
+
 def copies() -> Sample:
     """One input and output of each dtype; outputs are the inputs' bytes."""
     specs = tuple(TensorSpec(f"in_{d}", d, ("n",)) for d in DTYPES)

@@ -218,6 +218,16 @@ def test_constraints(pair: CModel) -> None:
     assert pair.workspace_size(large)[0] == SHAPE and "2147483648" in pair.status.text
 
 
+def test_an_index_outside(folder: Path) -> None:
+    model = CModel(samples.library(samples.lookup()), folder, W)
+    assert model.create() == OK
+    y = tensor(np.zeros(2, np.float32))
+    assert model.run([tensor(np.array([2, 7]))], [y]) == OK and list(y.keep) == [W[2], W[7]]
+    assert model.run([tensor(np.array([2, -9]))], [y]) == 14
+    assert model.status.text == "the model looked up index -9 in a dimension of size 8"
+    assert model.run([tensor(np.array([0, 1]))], [y]) == OK and model.status.text == ""
+
+
 def test_weights_are_checked(folder: Path) -> None:
     made = CModel(samples.library(samples.scale()), folder, samples.WEIGHTS)
     for size, offset, message in (

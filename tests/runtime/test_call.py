@@ -124,6 +124,15 @@ def test_dlpack_objects_come_in(scale: Artifact) -> None:
         scale(OnlyDlpack(x.astype(np.float64)))
 
 
+def test_an_index_outside_is_an_error_of_that_call_only(folder: Path) -> None:
+    artifact = load(samples.package(samples.lookup(), folder))
+    for make in (np.array, torch.tensor):
+        np.testing.assert_array_equal(artifact(make([7, 0])), W[[7, 0]])
+        with pytest.raises(InputError, match="looked up index 8 in a dimension of size 8"):
+            artifact(make([1, 8, -1]))
+        np.testing.assert_array_equal(artifact(make([1])), W[[1]])
+
+
 def test_every_dtype(folder: Path) -> None:
     artifact = load(samples.package(samples.copies(), folder))
     bits = np.random.default_rng(1).integers(0, 2, (len(DTYPES), 64), dtype=np.uint8)

@@ -56,7 +56,8 @@ enum {
   CUVIL_E_WORKSPACE = 10, /* missing, misaligned or too small */
   CUVIL_E_WEIGHTS = 11,   /* missing, misaligned or of a wrong size */
   CUVIL_E_CPU = 12,       /* this CPU lacks a feature that the code uses */
-  CUVIL_E_MEMORY = 13
+  CUVIL_E_MEMORY = 13,
+  CUVIL_E_INDEX = 14      /* a value of an input is an index outside its dimension */
 };
 
 typedef struct cuvil_model cuvil_model;
@@ -104,10 +105,12 @@ CUVIL_API int32_t cuvil_run(const cuvil_model* model, const DLTensor* const* inp
                             cuvil_status* status);
 
 /* The same with nothing checked: the caller vouches for symbol values (in the order of the
- * description), shapes, row-major layout, alignment and a workspace of cuvil_workspace_raw bytes. */
+ * description), shapes, row-major layout, alignment and a workspace of cuvil_workspace_raw bytes.
+ * Returns CUVIL_OK, or CUVIL_E_INDEX with the index and the size in `fault` unless that is null. */
 CUVIL_API int64_t cuvil_workspace_raw(const cuvil_model* model, const int64_t* symbols);
-CUVIL_API void cuvil_run_raw(const cuvil_model* model, const void* const* inputs,
-                             void* const* outputs, const int64_t* symbols, void* workspace);
+CUVIL_API int32_t cuvil_run_raw(const cuvil_model* model, const void* const* inputs,
+                                void* const* outputs, const int64_t* symbols, void* workspace,
+                                int64_t* fault);
 
 /* Null when threads <= 1 or where threads are not available. Destroy it after the models. */
 CUVIL_API cuvil_pool* cuvil_pool_create(int32_t threads);

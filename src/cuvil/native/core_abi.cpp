@@ -1,6 +1,7 @@
 // The C entry points, over the tables of the model that is linked in.
 #include "abi.h"
 #include "abi.hpp"
+#include "abi_cpu.hpp"
 #include "abi_text.hpp"
 #include "hash.hpp"
 #include "threads.hpp"
@@ -237,46 +238,6 @@ int32_t check_workspace(const void* workspace, uint64_t given, int64_t needed,
   return CUVIL_OK;
 }
 
-#if defined(__x86_64__)
-void cpuid(uint32_t leaf, uint32_t subleaf, uint32_t out[4]) {
-  __asm__("cpuid"
-          : "=a"(out[0]), "=b"(out[1]), "=c"(out[2]), "=d"(out[3])
-          : "a"(leaf), "c"(subleaf));
-}
-
-// Whether the system saves the vector registers that the feature needs (XCR0: 0x6 ymm, 0xe0 zmm).
-bool system_saves(const char* name) {
-  uint32_t regs[4];
-  cpuid(1, 0, regs);
-  if (!(regs[2] >> 27 & 1)) return false;
-  uint32_t low, high;
-  __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-  const uint32_t needed = starts_with(name, "avx512") ? 0xe6 : 0x6;
-  return (low & needed) == needed;
-}
-
-int32_t check_cpu(cuvil_status* status) {
-  for (int32_t i = 0; i < tables.cpu_bit_count; ++i) {
-    const CpuBit& need = tables.cpu_bits[i];
-    uint32_t regs[4];
-    cpuid(need.leaf & 0x80000000u, 0, regs);
-    bool has = regs[0] >= need.leaf;
-    if (has) {
-      cpuid(need.leaf, need.subleaf, regs);
-      has = regs[need.reg] >> need.bit & 1;
-    }
-    if (has && starts_with(need.name, "avx")) has = system_saves(need.name);
-    if (has) continue;
-    Message message(status);
-    message << "this CPU lacks " << need.name << ", which the model was compiled for";
-    return message.fail(CUVIL_E_CPU);
-  }
-  return CUVIL_OK;
-}
-#else
-int32_t check_cpu(cuvil_status*) { return CUVIL_OK; }
-#endif
-
 }  // namespace
 }  // namespace cuvil
 
@@ -292,7 +253,10 @@ int32_t cuvil_create(const void* weights, uint64_t weights_bytes, cuvil_pool* po
   Message message(status);
   if (!model) return message << "the place for the model is null", message.fail(CUVIL_E_ARGUMENT);
   *model = nullptr;
-  if (int32_t code = check_cpu(status)) return code;
+  if (const char* missing = missing_feature(tables)) {
+    message << "this CPU lacks " << missing << ", which the model was compiled for";
+    return message.fail(CUVIL_E_CPU);
+  }
   if (weights_bytes != tables.weights_bytes || (weights_bytes > 0 && !weights)) {
     message << "the weights have " << int64_t(weights ? weights_bytes : 0) << " bytes; "
             << int64_t(tables.weights_bytes) << " are needed";
@@ -376,18 +340,27 @@ int32_t cuvil_run(const cuvil_model* model, const DLTensor* const* inputs, int32
   if (int32_t code = check_workspace(workspace, workspace_bytes, needed, status)) return code;
   void** data = static_cast<void**>(__builtin_alloca(sizeof(void*) * (tensors + 1)));
   for (int32_t i = 0; i < tensors; ++i) data[i] = blocks[i].data;
-  cuvil_run_raw(model, data, data + tables.input_count, symbols, workspace);
-  return message.fine();
+  int64_t fault[2];
+  if (!cuvil_run_raw(model, data, data + tables.input_count, symbols, workspace, fault)) {
+    return message.fine();
+  }
+  message << "the model looked up index " << fault[0] << " in a dimension of size "
+          << maximum(fault[1], 0);
+  return message.fail(CUVIL_E_INDEX);
 }
 
 int64_t cuvil_workspace_raw(const cuvil_model* model, const int64_t* symbols) {
   return model::workspace_bytes(symbols, model->threads);
 }
 
-void cuvil_run_raw(const cuvil_model* model, const void* const* inputs, void* const* outputs,
-                   const int64_t* symbols, void* workspace) {
+int32_t cuvil_run_raw(const cuvil_model* model, const void* const* inputs, void* const* outputs,
+                      const int64_t* symbols, void* workspace, int64_t* fault) {
+  Fault found = {0, 0};
   model::run({model->weights, inputs, outputs, symbols, static_cast<char*>(workspace), model->pool,
-              model->threads});
+              model->threads, &found});
+  if (found.size == 0) return CUVIL_OK;
+  if (fault) fault[0] = found.index, fault[1] = found.size;
+  return CUVIL_E_INDEX;
 }
 
 cuvil_pool* cuvil_pool_create(int32_t threads) {

@@ -183,9 +183,9 @@ class Artifact:
         arena = getattr(self._local, "arena", EMPTY)
         if arena.size < plan.workspace:
             arena = self._grow(plan.workspace)
-        model.run(
-            model.address, self._pack_inputs(*addresses), targets, plan.symbols, arena.address
-        )
+        sources = self._pack_inputs(*addresses)
+        if model.run(model.address, sources, targets, plan.symbols, arena.address, None):
+            raise _index_error(model, sources, targets, plan, arena)
         return outputs
 
     def _execute_checked(
@@ -206,10 +206,10 @@ class Artifact:
         arena = getattr(self._local, "arena", EMPTY)
         if arena.size < plan.workspace:
             arena = self._grow(plan.workspace)
-        model.run(
-            model.address, self._pack_inputs(*[v.address for v in views]),
-            self._pack_outputs(*[v.address for v in results]), plan.symbols, arena.address,
-        )  # fmt: skip
+        sources = self._pack_inputs(*[v.address for v in views])
+        targets = self._pack_outputs(*[v.address for v in results])
+        if model.run(model.address, sources, targets, plan.symbols, arena.address, None):
+            raise _index_error(model, sources, targets, plan, arena)
         return [v.keep for v in results]
 
     def _plan(self, model: Model, shapes: Sequence[tuple[int, ...]]) -> Plan:
@@ -282,3 +282,17 @@ class Artifact:
                     raise InputError(
                         f"out for {slot} shares memory with {other}", hint="pass separate memory"
                     )
+
+
+def _index_error(
+    model: Model, sources: bytes, targets: bytes, plan: Plan, arena: Arena
+) -> InputError:
+    """What went wrong in a call that failed, found by running it once more."""
+    fault = (ctypes.c_int64 * 2)()
+    model.run(
+        model.address, sources, targets, plan.symbols, arena.address, ctypes.addressof(fault)
+    )
+    return InputError(
+        f"the model looked up index {fault[0]} in a dimension of size {max(fault[1], 0)}",
+        hint="check the inputs that hold indices, such as token numbers",
+    )

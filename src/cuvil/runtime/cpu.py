@@ -56,7 +56,8 @@ def cgroup_quota(own: Path, root: Path) -> float | None:
         for base in folders:
             place = base / path.lstrip("/")
             for folder in (place, *place.parents):
-                quota, period = [*" ".join(_read(folder / name) for name in names).split(), "", ""][:2]
+                text = " ".join(_read(folder / name) for name in names)
+                quota, period = [*text.split(), "", ""][:2]
                 # "max" and -1 say that there is no limit here.
                 if quota.isdigit() and period.isdigit() and int(period) > 0 < int(quota):
                     found.append(int(quota) / int(period))
