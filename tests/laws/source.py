@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "cuvil"
 
@@ -37,9 +39,11 @@ class Source:
         return f"src/cuvil/{self.path}:{getattr(node, 'lineno', 1)}"
 
 
-def join(faults: Iterable[str]) -> str:
-    """All faults, one a line; empty when there are none."""
-    return "\n".join(faults)
+def expect_none(faults: Iterable[str]) -> None:
+    """Fail with all faults, one a line."""
+    found = list(faults)
+    if found:
+        pytest.fail("\n".join([f"{len(found)} fault(s):", *found]), pytrace=False)
 
 
 @lru_cache(maxsize=1)

@@ -50,5 +50,6 @@ def test_operator_is_complete(definition: OpDef) -> None:
 
 def test_a_lack_is_seen() -> None:
     good = registry()["cuvil.add"]
-    bad = OpDef("cuvil.x y", "map", good.infer, lambda x: [x], (2, 1), {"a": "shape"})  # type: ignore
+    wrong = lambda x: [x]  # noqa: E731
+    bad = OpDef("cuvil.x y", "map", good.infer, wrong, (2, 1), {"a": "shape"})  # type: ignore
     assert len(faults(bad)) == 5

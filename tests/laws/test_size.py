@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.laws.source import ROOT, Source, join, sources
+from tests.laws.source import ROOT, Source, expect_none, sources
 
 FILE_LINES = 400
 FUNCTION_LINES = 60
@@ -72,7 +72,7 @@ def test_files_and_lines() -> None:
         for path in files()
         for fault in text_faults(path.relative_to(ROOT).as_posix(), path.read_text())
     ]
-    assert join(faults) == ""
+    expect_none(faults)
 
 
 def test_functions() -> None:
@@ -84,11 +84,11 @@ def test_functions() -> None:
             path.relative_to(ROOT).as_posix(), ast.parse(path.read_text())
         )
     ]
-    assert join(faults) == ""
+    expect_none(faults)
 
 
 def test_annotations() -> None:
-    assert join(fault for s in sources() for fault in annotation_faults(s)) == ""
+    expect_none(fault for s in sources() for fault in annotation_faults(s))
 
 
 def test_faults_are_seen() -> None:

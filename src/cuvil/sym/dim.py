@@ -17,4 +17,5 @@ class Dim:
         if not self.name.isidentifier():
             raise ValueError(f"a dimension needs a name like 'batch', not {self.name!r}")
         if self.min < 0 or (self.max is not None and self.max < self.min):
-            raise ValueError(f"Dim({self.name!r}): need 0 <= min <= max, got {self.min}..{self.max}")
+            bounds = f"{self.min}..{self.max}"
+            raise ValueError(f"Dim({self.name!r}): need 0 <= min <= max, got {bounds}")

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from cuvil.sym.expr import (
     APPLY,
+    Atom,
     Dim,
     Expr,
     Monomial,
@@ -247,7 +248,7 @@ def _linear_in(value: Dim, name: str) -> tuple[Dim | None, Dim]:
     slope: Dim = 0
     rest: Dim = 0
     for monomial, coefficient in value.terms:
-        others: list[tuple[object, int]] = []
+        others: list[tuple[Atom, int]] = []
         power_here = 0
         for atom, power in monomial:
             if atom.kind == "symbol" and atom.name == name:
@@ -256,7 +257,7 @@ def _linear_in(value: Dim, name: str) -> tuple[Dim | None, Dim]:
                 return None, value
             else:
                 others.append((atom, power))
-        term = Expr(((tuple(others), coefficient),)) if others else coefficient  # type: ignore[arg-type]
+        term: Dim = Expr(((tuple(others), coefficient),)) if others else coefficient
         if power_here == 0:
             rest = add(rest, term)
         elif power_here == 1:
