@@ -13,6 +13,7 @@ from torch.fx import Node
 from cuvil.errors import CuvilError, InvalidModelError, UnsupportedNode
 from cuvil.frontends.emitter import Emitter
 from cuvil.frontends.torch_export.call import Call, Refused
+from cuvil.frontends.torch_export.recurrent_ops import NAMESPACE
 from cuvil.frontends.torch_export.scalars import scalar_result
 from cuvil.frontends.torch_export.symbols import TorchSymbols, Untranslatable
 from cuvil.frontends.torch_export.table import RULES, SILENT
@@ -31,7 +32,7 @@ def op_key(target: Any) -> str:
     schema = getattr(target, "_schema", None)
     if schema is None:
         return str(getattr(target, "__name__", target))
-    name = str(schema.name).removeprefix("aten::")
+    name = str(schema.name).removeprefix("aten::").removeprefix(f"{NAMESPACE}::")
     mutates = schema.is_mutable and name.endswith("_") and not name.endswith("__")
     return name[:-1] if mutates else name
 

@@ -177,7 +177,15 @@ def input_shapes(traced: Traced) -> list[Sequence[Any]]:
     for item in traced.program.graph_signature.input_specs:
         value = nodes[item.arg.name].meta.get("val") if item.kind.name == "USER_INPUT" else None
         if isinstance(value, torch.Tensor):
-            shapes.append(tuple(value.shape))
+            shapes.append(tuple(_settled(size) for size in value.shape))
     return shapes
+
+
+def _settled(size: Any) -> Any:
+    """A SymInt that a later guard made constant, as that constant."""
+    if isinstance(size, int):
+        return size
+    expression = size.node.expr
+    return int(expression) if expression.is_Integer else size
 
 

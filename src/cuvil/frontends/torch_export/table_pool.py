@@ -29,8 +29,11 @@ def _windows(c: Call, spatial: int) -> dict[str, Any]:
     kernel = per_axis(c.ints("kernel_size"), spatial)
     stride = c.ints("stride") if c.get("stride") else []
     pads = per_axis(c.ints("padding"), spatial)
+    clipped = kernel
+    if c.get("ceil_mode", False) and set(c.ints("dilation") if "dilation" in c.args else [1]) == {1}:
+        clipped = _clipped(c, kernel, pads)
     return {
-        "kernel": kernel,
+        "kernel": clipped,
         "strides": per_axis(stride, spatial) if stride else kernel,
         "pads_lo": pads,
         "pads_hi": pads,
@@ -38,6 +41,15 @@ def _windows(c: Call, spatial: int) -> dict[str, Any]:
         else (1,) * spatial,
         "ceil_mode": bool(c.get("ceil_mode", False)) or None,
     }  # fmt: skip
+
+
+def _clipped(c: Call, kernel: tuple[int, ...], pads: tuple[int, ...]) -> tuple[int, ...]:
+    """In ceil mode a window may be larger than the padded input; what lies outside doesn't count."""
+    sizes = c.first.type.shape[c.first.type.rank - len(kernel) :]
+    return tuple(
+        min(k, d + 2 * p) if isinstance(d, int) and d > 0 else k
+        for k, d, p in zip(kernel, sizes, pads, strict=True)
+    )
 
 
 def _max_pool(spatial: int) -> Rule:

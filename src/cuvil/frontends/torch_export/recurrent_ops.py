@@ -1,0 +1,82 @@
+"""Recurrent layers as whole operators while tracing.
+
+Torch derives the shapes of aten.lstm, gru and rnn by running their loops over time, which fixes
+the length of the sequence. Stand-ins with a shape rule of their own keep it symbolic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+NAMESPACE = "cuvil_capture"
+_TAIL = (
+    "Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, "
+    "bool bidirectional, bool batch_first"
+)
+_SCHEMAS = {
+    "lstm": f"(Tensor input, Tensor[] hx, {_TAIL}) -> (Tensor, Tensor, Tensor)",
+    "gru": f"(Tensor input, Tensor hx, {_TAIL}) -> (Tensor, Tensor)",
+    "rnn_tanh": f"(Tensor input, Tensor hx, {_TAIL}) -> (Tensor, Tensor)",
+    "rnn_relu": f"(Tensor input, Tensor hx, {_TAIL}) -> (Tensor, Tensor)",
+}
+
+
+def _real(name: str) -> Callable[..., Any]:
+    function = getattr(torch._C._VariableFunctions, name)
+
+    def run(*args: Any) -> Any:
+        return tuple(function(*args))
+
+    return run
+
+
+def _shapes(input: torch.Tensor, hx: Any, *rest: Any) -> tuple[torch.Tensor, ...]:
+    """The types of the results: the sequence with all directions' states side by side, and the
+    final states, which are shaped like the first ones."""
+    states: Sequence[torch.Tensor] = hx if isinstance(hx, (list, tuple)) else [hx]
+    directions = 2 if rest[5] else 1
+    size = directions * states[0].shape[-1]
+    sequence = input.new_empty((*input.shape[:-1], size))
+    return (sequence, *(s.new_empty(s.shape) for s in states))
+
+
+def _register() -> torch.library.Library:
+    library = torch.library.Library(NAMESPACE, "DEF")
+    for name, schema in _SCHEMAS.items():
+        library.define(f"{name}{schema}")
+        library.impl(name, _real(name), "CompositeExplicitAutograd")
+        torch.library.register_fake(f"{NAMESPACE}::{name}", _shapes, lib=library)
+    return library
+
+
+_LIBRARY = _register()
+
+
+@contextmanager
+def whole_recurrent_layers() -> Iterator[None]:
+    """Inside, torch.nn's recurrent layers call the stand-ins (packed sequences don't)."""
+    functions: Any = torch._VF
+    try:
+        for name in _SCHEMAS:
+            setattr(functions, name, _routed(name))
+        yield
+    finally:
+        for name in _SCHEMAS:
+            delattr(functions, name)
+
+
+def _routed(name: str) -> Callable[..., Any]:
+    stand_in = getattr(getattr(torch.ops, NAMESPACE), name)
+    original = getattr(torch._C._VariableFunctions, name)
+
+    def call(*args: Any) -> Any:
+        if not isinstance(args[2], (list, tuple)):
+            return original(*args)
+        hx = list(args[1]) if isinstance(args[1], (list, tuple)) else args[1]
+        return stand_in(args[0], hx, list(args[2]), *args[3:])
+
+    return call
