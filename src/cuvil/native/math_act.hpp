@@ -25,7 +25,9 @@ CUVIL_INLINE T sigmoid(T x) {
 template <class T>
 CUVIL_INLINE T softplus(T x) {
   const T positive = x < T(0) ? T(0) : x;
-  return positive + log1p(exp(-abs(x)));
+  // log1p(e) for 0 < e <= 1: what u = 1 + e has lost counts lost / u, here to first order.
+  const T e = exp(-abs(x)), u = T(1) + e, lost = e - (u - T(1));
+  return positive + log_sum(u, lost * (T(1) - T(0.5) * e));
 }
 template <class T>
 CUVIL_INLINE T log_sigmoid(T x) {
