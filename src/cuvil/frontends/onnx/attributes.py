@@ -51,17 +51,15 @@ def python_value(attribute: AttributeProto) -> Any:
 
 def _untyped(attribute: AttributeProto) -> Any:
     """Models of IR version 1 leave the attribute's type out: the field that is set tells."""
-    for field, kind in (
-        ("i", AttributeProto.INT),
-        ("f", AttributeProto.FLOAT),
-        ("s", AttributeProto.STRING),
-        ("t", AttributeProto.TENSOR),
-        ("g", AttributeProto.GRAPH),
-    ):
-        if attribute.HasField(field):
-            break
-    else:
-        kind = AttributeProto.FLOATS if attribute.floats else AttributeProto.INTS
+    fields = {
+        "i": AttributeProto.INT,
+        "f": AttributeProto.FLOAT,
+        "s": AttributeProto.STRING,
+        "t": AttributeProto.TENSOR,
+        "g": AttributeProto.GRAPH,
+    }
+    kind = AttributeProto.FLOATS if attribute.floats else AttributeProto.INTS
+    kind = next((code for name, code in fields.items() if attribute.HasField(name)), kind)
     typed = AttributeProto()
     typed.CopyFrom(attribute)
     typed.type = kind
@@ -72,4 +70,4 @@ def _text(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise InvalidModelError(f"an attribute holds text that is not UTF-8: {data[:40]!r}") from None
+        raise InvalidModelError(f"an attribute is not UTF-8 text: {data[:40]!r}") from None

@@ -18,7 +18,7 @@ from cuvil.frontends.onnx.scope import Context, Scope
 from cuvil.frontends.onnx.types import UnsupportedType, dtype_from, type_name
 from cuvil.frontends.onnx.walk import Frame, Walker
 from cuvil.ir.core import Module, Value
-from cuvil.ir.types import TensorType, dtype_of
+from cuvil.ir.types import DType, TensorType, dtype_of
 from cuvil.sym.constraint import Constraint
 from cuvil.sym.dim import Dim
 
@@ -107,24 +107,31 @@ class _Inputs:
         return {proto.name: self._declare(proto) for proto in self.protos}
 
     def _declare(self, proto: Any) -> Item | None:
-        if proto.name in self.fixed:
-            array = np.asarray(self.fixed[proto.name])
-            return self.context.e.weight(array, proto.name)
         kind = proto.type.WhichOneof("value") or "no type"
         if kind != "tensor_type":
             word = kind.removesuffix("_type")
-            reason = f"the input is a {word}, and how many tensors it holds is not known"
-            self.problems.append(UnsupportedNode(word, "", f"input {proto.name}", reason, SEQUENCE_HINT))
+            reason = f"the input is of kind {word}, and how many tensors it holds is not known"
+            place = f"input {proto.name}"
+            self.problems.append(UnsupportedNode(word, "", place, reason, SEQUENCE_HINT))
             return None
         try:
             dtype = dtype_from(proto.type.tensor_type.elem_type)
         except UnsupportedType as error:
             reason = f"tensors of type {error} are not supported"
-            self.problems.append(UnsupportedNode("input", str(error), f"input {proto.name}", reason))
+            place = f"input {proto.name}"
+            self.problems.append(UnsupportedNode("input", str(error), place, reason))
             return None
+        if proto.name in self.fixed:
+            return self._fixed(proto.name, dtype)
         declared, given = self._dims(proto)
         shape = self.dims.shape(proto.name, declared, given)
         return self.context.e.input(proto.name, TensorType(shape, dtype))
+
+    def _fixed(self, name: str, dtype: DType) -> Value:
+        array = np.asarray(self.fixed[name])
+        if array.dtype != dtype.numpy:
+            raise InvalidModelError(f"input {name!r} is {dtype}, its fixed value {array.dtype}")
+        return self.context.e.weight(array, name)
 
     def _dims(self, proto: Any) -> tuple[list[Any], dict[int, Given]]:
         asked = self.shapes.get(proto.name)

@@ -30,25 +30,33 @@ class InputDims:
         self.originals: dict[str, str] = {}
         self._by_name: dict[str, str] = {}
         self._fixed: dict[str, int] = {}
+        self._renamed: dict[str, Given] = {}
         self._named: set[str] = set()
 
     def learn(self, declared: Sequence[Any], given: Mapping[int, Given]) -> None:
-        """First pass: note which names are dims of their own, and which the user fixed."""
+        """First pass: note which names are dims of their own, and which the user sized or
+        renamed: that holds for every dim of that name."""
         for axis, d in enumerate(declared):
             if not isinstance(d, str) or _NAMELESS.fullmatch(d):
                 continue
             self._named.add(d)
             size = given.get(axis)
+            if isinstance(size, (str, NamedDim)):
+                self._renamed.setdefault(d, size)
             if isinstance(size, int) and size >= 0 and self._fixed.setdefault(d, size) != size:
                 raise InvalidModelError(
                     f"dimension {d!r} is given two sizes: {self._fixed[d]} and {size}"
                 )
 
-    def shape(self, tensor: str, declared: Sequence[Any], given: Mapping[int, Given]) -> tuple[Dim, ...]:
+    def shape(
+        self, tensor: str, declared: Sequence[Any], given: Mapping[int, Given]
+    ) -> tuple[Dim, ...]:
         """The dims of one input; ``declared`` has int, str or None entries."""
         return tuple(self._dim(tensor, axis, d, given.get(axis)) for axis, d in enumerate(declared))
 
     def _dim(self, tensor: str, axis: int, declared: Any, given: Given) -> Dim:
+        if given is None and isinstance(declared, str):
+            given = self._renamed.get(declared)
         if isinstance(given, NamedDim):
             return self._symbol(given.name, given.min, given.max)
         if isinstance(given, str) and not _NAMELESS.fullmatch(given):
@@ -121,7 +129,11 @@ class InputDims:
     def _narrow(self, constraint: Constraint) -> None:
         left, relation, right = constraint.left, constraint.relation, constraint.right
         names = symbols_of(left)
-        if len(names) != 1 or left != symbol(name := next(iter(names))) or not isinstance(right, int):
+        if (
+            len(names) != 1
+            or left != symbol(name := next(iter(names)))
+            or not isinstance(right, int)
+        ):
             return
         low, high = self.context.symbols[name]
         if relation in (">", ">=", "=="):

@@ -31,7 +31,9 @@ def _parse(equation: str, ranks: Sequence[int]) -> tuple[list[Labels], Labels]:
     left, arrow, right = equation.replace(" ", "").partition("->")
     texts = left.split(",")
     if len(texts) != len(ranks):
-        raise InvalidModelError(f"Einsum: {equation!r} has {len(texts)} terms for {len(ranks)} inputs")
+        raise InvalidModelError(
+            f"Einsum: {equation!r} has {len(texts)} terms for {len(ranks)} inputs"
+        )
     dots = max(
         (r - len(t.replace("...", "")) for t, r in zip(texts, ranks, strict=True) if "..." in t),
         default=0,
@@ -108,7 +110,9 @@ def _pair(
     left = e.transpose(a, [a_labels.index(x) for x in (*batch, *rows, *inner)])
     left = e.reshape(left, [*lead, product(sizes(a_size, rows)), product(sizes(a_size, inner))])
     right = e.transpose(b, [b_labels.index(x) for x in (*batch, *inner, *columns)])
-    right = e.reshape(right, [*lead, product(sizes(a_size, inner)), product(sizes(b_size, columns))])
+    right = e.reshape(
+        right, [*lead, product(sizes(a_size, inner)), product(sizes(b_size, columns))]
+    )
     out = e.op("matmul", left, right)
     shape = [*lead, *sizes(a_size, rows), *sizes(b_size, columns)]
     return e.reshape(out, shape), [*batch, *rows, *columns]

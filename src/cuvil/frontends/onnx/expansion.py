@@ -25,9 +25,7 @@ def _schema(op: str, version: int) -> Any:
 def defined_by_function(op: str, version: int) -> bool:
     """Whether ONNX gives a body for this operator of its default domain."""
     schema = _schema(op, version)
-    return schema is not None and (
-        schema.has_function or schema.has_context_dependent_function
-    )
+    return schema is not None and (schema.has_function or schema.has_context_dependent_function)
 
 
 def expansion(

@@ -50,7 +50,7 @@ def read_external(tensor: TensorProto, folder: str | None, size: int) -> Any:
 
 
 def _number(text: str, what: str) -> int:
-    if not text.isascii() or not text.isdigit() or len(text) > 18:
+    if not text.isascii() or not text.isdigit() or len(text) > 20:
         raise InvalidModelError(f"{what}: {text!r} is not an offset or length")
     return int(text)
 
@@ -59,6 +59,7 @@ def _map(path: str, offset: int, size: int) -> Any:
     if size == 0:
         return b""
     start = offset - offset % mmap.ALLOCATIONGRANULARITY
+    length = offset - start + size
     with open(path, "rb") as file:
-        data = mmap.mmap(file.fileno(), offset - start + size, access=mmap.ACCESS_READ, offset=start)
+        data = mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ, offset=start)
     return memoryview(data)[offset - start :]

@@ -59,7 +59,7 @@ def ordered(
                 )
             if name:
                 makers[name] = i
-    sources = [{n for n in reads(node)} for node in nodes]
+    sources = [reads(node) for node in nodes]
     needed = _needed(nodes, outputs, makers, sources, given, outer)
     waiting = {i: {makers[n] for n in sources[i] if n in makers} for i in needed}
     users: dict[int, list[int]] = {i: [] for i in needed}

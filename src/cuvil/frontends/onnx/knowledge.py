@@ -104,9 +104,11 @@ class Knowledge:
             data = np.array(known, dtype=object).astype(dtype.numpy)
             return self.e.weight(data.reshape(value.type.shape))
         flat = self.e.dims(known)
-        return self.e.cast(self.e.reshape(flat, value.type.shape), dtype) if (
-            value.type.rank != 1 or dtype != I64
-        ) else flat
+        return (
+            self.e.cast(self.e.reshape(flat, value.type.shape), dtype)
+            if (value.type.rank != 1 or dtype != I64)
+            else flat
+        )
 
     def _truncated(self, value: Value) -> list[Dim] | None:
         ratios = self.ratios(value)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, Union
 
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import ModelProto
 
 from cuvil.errors import InvalidModelError
 
+NEWEST_OPSET = 28
+Source = Union[str, "os.PathLike[str]", bytes, ModelProto]
 
-def load_model(source: str | os.PathLike[str] | bytes | ModelProto) -> tuple[ModelProto, str | None]:
+
+def load_model(source: Source) -> tuple[ModelProto, str | None]:
     """The model, and the folder its external data may lie in (None without a file).
 
     Raises InvalidModelError where the source is missing, truncated, or no ONNX model.
@@ -54,6 +57,12 @@ def _check(model: ModelProto) -> None:
         )
     if not model.graph.output:
         raise InvalidModelError("the model's graph has no outputs")
+    version = opset_table(model.opset_import)[""]
+    if version > NEWEST_OPSET:
+        raise InvalidModelError(
+            f"the model is written in opset {version}; the newest one known here is {NEWEST_OPSET}",
+            hint="convert it with onnx.version_converter, or export it for an older opset",
+        )
     if not model.opset_import and model.ir_version >= 3:
         raise InvalidModelError("the model does not say which opset it is written in")
 

@@ -71,7 +71,9 @@ class Node:
         if item is None:
             raise InvalidModelError(f"{self.op} needs an input {index}", where=str(self.e.loc))
         if isinstance(item, ItemList):
-            raise InvalidModelError(f"{self.op}: input {index} is a sequence", where=str(self.e.loc))
+            raise InvalidModelError(
+                f"{self.op}: input {index} is a sequence", where=str(self.e.loc)
+            )
         return item
 
     def optional(self, index: int) -> Value | None:
@@ -86,7 +88,9 @@ class Node:
         """A sequence input's items."""
         item = self.inputs[index] if index < len(self.inputs) else None
         if not isinstance(item, ItemList):
-            raise InvalidModelError(f"{self.op}: input {index} is no sequence", where=str(self.e.loc))
+            raise InvalidModelError(
+                f"{self.op}: input {index} is no sequence", where=str(self.e.loc)
+            )
         return item.items
 
     def values(self) -> list[Value]:
@@ -116,7 +120,9 @@ class Node:
     def _attr(self, name: str, default: Any, kinds: tuple[type, ...]) -> Any:
         found = self.attrs.get(name, default)
         if found is None:
-            raise InvalidModelError(f"{self.op} needs the attribute {name!r}", where=str(self.e.loc))
+            raise InvalidModelError(
+                f"{self.op} needs the attribute {name!r}", where=str(self.e.loc)
+            )
         if not isinstance(found, kinds):
             raise InvalidModelError(
                 f"{self.op}: attribute {name!r} has the wrong type", where=str(self.e.loc)

@@ -7,11 +7,13 @@ from typing import Any
 
 from onnx import ModelProto
 
-from cuvil.errors import UnsupportedNode
+from cuvil.errors import InvalidModelError, UnsupportedNode
 from cuvil.frontends.emitter import Emitter
 from cuvil.frontends.onnx.knowledge import Knowledge
 from cuvil.frontends.onnx.node import Item
 from cuvil.frontends.onnx.types import sparse_array, tensor_array
+
+MAX_NODES = 1_000_000
 
 
 class Context:
@@ -26,6 +28,15 @@ class Context:
         }
         self.problems: list[UnsupportedNode] = []
         self.notes: list[str] = []
+        self.translated = 0
+
+    def count_node(self) -> None:
+        """Loops and functions are written out: what that comes to is bounded."""
+        self.translated += 1
+        if self.translated > MAX_NODES:
+            raise InvalidModelError(
+                f"the model has more than {MAX_NODES} nodes once its functions are written out"
+            )
 
 
 def domain_of(domain: str) -> str:

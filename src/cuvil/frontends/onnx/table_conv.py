@@ -7,7 +7,7 @@ from cuvil.frontends.onnx.node import Handler, Node, Refused
 from cuvil.frontends.onnx.windows import windows
 from cuvil.ir.core import Value
 from cuvil.ir.types import I32
-from cuvil.sym.expr import Dim, Expr
+from cuvil.sym.expr import Expr
 
 
 def kernel_size(n: Node, weight: Value) -> list[int]:
@@ -38,9 +38,9 @@ def _conv_transpose(n: Node) -> Value:
     auto = n.text("auto_pad", "NOTSET") or "NOTSET"
     pads = n.integers("pads", [0] * 2 * count)
     lo, hi = pads[:count], pads[count:]
-    wanted: list[Dim] | None = None
+    wanted: list[int] | None = None
     if n.attrs.get("output_shape"):
-        wanted = list(n.integers("output_shape"))[-count:]
+        wanted = n.integers("output_shape")[-count:]
     if wanted is not None or auto in ("SAME_UPPER", "SAME_LOWER"):
         for i, size in enumerate(n[0].type.shape[2:]):
             reach = (kernel[i] - 1) * dilations[i] + 1
@@ -51,7 +51,7 @@ def _conv_transpose(n: Node) -> Value:
                     "output_shape with a symbolic input size", "give explicit pads in the model"
                 )
             else:
-                total = strides[i] * (size - 1) + extra[i] + reach - int(wanted[i])  # type: ignore[arg-type]
+                total = strides[i] * (size - 1) + extra[i] + reach - wanted[i]
             extra[i] += max(-total, 0)
             total = max(total, 0)
             small, large = total // 2, total - total // 2

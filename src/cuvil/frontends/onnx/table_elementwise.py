@@ -14,7 +14,7 @@ from cuvil.ir.types import BOOL, F32, F64, I64
 
 
 def old_broadcast(n: Node, a: Value, b: Value) -> Value:
-    """``b`` as opset 6 and older place it: its dims begin at ``axis`` of ``a`` (at the end if none).
+    """``b`` as opset 6 and older place it: its dims begin at ``axis`` of ``a``, at the end if none.
 
     Source: Add-6, attributes ``broadcast`` and ``axis``.
     """
@@ -139,7 +139,12 @@ def _dropout(n: Node) -> list[Value | None]:
 
 def _constant(n: Node) -> Value:
     """All forms of Constant-13: a tensor, a sparse one, numbers."""
-    for name, kind in (("value_float", F32), ("value_int", I64), ("value_floats", F32), ("value_ints", I64)):
+    for name, kind in (
+        ("value_float", F32),
+        ("value_int", I64),
+        ("value_floats", F32),
+        ("value_ints", I64),
+    ):
         if name in n.attrs:
             return n.e.weight(np.array(n.attrs[name], dtype=kind.numpy))
     if "value_string" in n.attrs or "value_strings" in n.attrs:

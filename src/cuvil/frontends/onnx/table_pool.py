@@ -19,7 +19,9 @@ def _ceil(n: Node) -> bool | None:
 def _max_pool(n: Node) -> list[Value]:
     window = windows(n, n.integers("kernel_shape"))
     kind = n.dtype()
-    fill = -math.inf if kind.is_float else -float(1 << (8 * kind.size - 1)) if kind.kind == "i" else 0
+    fill = (
+        -math.inf if kind.is_float else -float(1 << (8 * kind.size - 1)) if kind.kind == "i" else 0
+    )
     x = window.pad(n, n[0], fill)
     attrs = {"kernel": window.kernel, "ceil_mode": _ceil(n), **window.attrs()}
     out = [n.e.op("max_pool", x, **attrs)]

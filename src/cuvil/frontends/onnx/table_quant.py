@@ -20,7 +20,9 @@ def _spread(n: Node, parameter: Value, x: Value) -> Value:
     block = n.integer("block_size", 0)
     if block and parameter.type.rank == x.type.rank:
         axis = n.axis("axis", 1, x.type.rank)
-        apart = e.broadcast(e.unsqueeze(parameter, axis + 1), (*shape[: axis + 1], block, *shape[axis + 1 :]))
+        apart = e.broadcast(
+            e.unsqueeze(parameter, axis + 1), (*shape[: axis + 1], block, *shape[axis + 1 :])
+        )
         whole = e.reshape(apart, [d if i != axis else d * block for i, d in enumerate(shape)])
         return e.slice(whole, axis, 0, x.type.shape[axis])
     if parameter.type.rank == 0 or shape == (1,):

@@ -24,7 +24,6 @@ def _axes(n: Node) -> list[int]:
     return sorted({n.count(axis, rank) for axis in axes})
 
 
-
 def _reduce(n: Node, name: str, x: Value) -> Value:
     axes = tuple(_axes(n))
     if not axes:
@@ -93,7 +92,11 @@ def _cumsum(n: Node) -> Value:
     axis = n.count(n.static(1, "the axis")[0], n[0].type.rank)
     exclusive = bool(n.integer("exclusive", 0)) or None
     return n.e.op(
-        "cumsum", n[0], axis=axis, exclusive=exclusive, reverse=bool(n.integer("reverse", 0)) or None
+        "cumsum",
+        n[0],
+        axis=axis,
+        exclusive=exclusive,
+        reverse=bool(n.integer("reverse", 0)) or None,
     )
 
 

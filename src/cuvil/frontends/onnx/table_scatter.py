@@ -72,7 +72,8 @@ def _replaced(n: Node, index: Value, old: tuple[Dim, ...], new: tuple[Dim, ...])
     """Flat places in one shape as flat places in another that holds it at the origin."""
     e = n.e
     total = e.scalar(0, I64)
-    rest, stride = index, 1
+    rest = index
+    stride: Dim = 1
     for d_old, d_new in zip(reversed(old), reversed(new), strict=True):
         size = e.dims([d_old], scalar=True)
         place = e.map("mul", e.map("mod", rest, size), e.dims([stride], scalar=True))

@@ -14,7 +14,7 @@ from cuvil.ir.core import Value
 from cuvil.ir.types import I64, Shape
 from cuvil.sym.expr import Dim, Expr, add, floordiv, maximum, mul, product, split_multiple
 
-_FILL_LIMIT = 1 << 28
+_FILL_LIMIT = 1 << 27
 
 
 def _shape(n: Node) -> Value:
@@ -147,24 +147,28 @@ def _constant_of_shape(n: Node) -> Value:
     return filled(n, shape, fill.reshape(()))
 
 
-def filled(n: Node, shape: Shape, fill: np.ndarray) -> Value:  # type: ignore[type-arg]
+def filled(n: Node, shape: Shape, fill: np.ndarray) -> Value:
     """A tensor of one number."""
-    if any(isinstance(d, int) and d < 0 for d in shape):
+    known = [d for d in shape if isinstance(d, int)]
+    if any(d < 0 for d in known):
         raise InvalidModelError(f"{n.op}: {shape} has a negative dimension")
-    if all(isinstance(d, int) for d in shape) and math.prod(shape) <= _FILL_LIMIT:  # type: ignore[arg-type]
-        return n.e.weight(np.full(shape, fill, fill.dtype), n.outputs[0])  # type: ignore[arg-type]
+    if len(known) == len(shape) and math.prod(known) <= _FILL_LIMIT:
+        return n.e.weight(np.full(known, fill, fill.dtype), n.outputs[0])
     return n.e.broadcast(n.e.weight(fill, n.outputs[0]), shape)
 
 
 def _range(n: Node) -> Value:
     """max(ceil((limit - start) / delta), 0) elements (Range-11)."""
-    arrays = [n.knowledge.array(n[i]) for i in range(3)]
-    if all(a is not None for a in arrays):
-        start, limit, delta = (a.reshape(())[()] for a in arrays)  # type: ignore[union-attr]
+    found = [n.knowledge.array(n[i]) for i in range(3)]
+    arrays = [a for a in found if a is not None]
+    if len(arrays) == 3:
+        start, limit, delta = (a.reshape(())[()] for a in arrays)
         if delta == 0:
             raise InvalidModelError("Range: its step is 0")
         count = max(math.ceil((float(limit) - float(start)) / float(delta)), 0)
-        steps = np.arange(count).astype(arrays[0].dtype)  # type: ignore[union-attr]
+        if count > _FILL_LIMIT:
+            raise InvalidModelError(f"Range: {count} elements")
+        steps = np.arange(count).astype(arrays[0].dtype)
         return n.e.weight(start + steps * delta, n.outputs[0])
     if n.dtype().is_float:
         raise Refused("the length of a range of floats depends on data or symbols")

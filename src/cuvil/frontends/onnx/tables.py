@@ -17,9 +17,11 @@ from cuvil.frontends.onnx import (
     table_recurrent,
     table_reduce,
     table_resize,
+    table_sample,
     table_scatter,
     table_sequence,
     table_shape,
+    table_signal,
 )
 from cuvil.frontends.onnx.node import Handler
 
@@ -35,9 +37,11 @@ _FAMILIES = (
     table_recurrent,
     table_reduce,
     table_resize,
+    table_sample,
     table_scatter,
     table_sequence,
     table_shape,
+    table_signal,
 )
 
 HANDLERS: Mapping[str, Handler] = MappingProxyType(

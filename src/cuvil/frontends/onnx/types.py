@@ -130,7 +130,9 @@ def sparse_array(sparse: Any, folder: str | None, limit: int = 1 << 28) -> Array
     """A SparseTensorProto as a dense array. ``limit`` bounds its number of elements."""
     shape = tuple(int(d) for d in sparse.dims)
     if any(d < 0 for d in shape) or math.prod(shape) > limit:
-        raise InvalidModelError(f"sparse tensor {sparse.values.name!r}: shape {shape} is not usable")
+        raise InvalidModelError(
+            f"sparse tensor {sparse.values.name!r}: shape {shape} is not usable"
+        )
     values = tensor_array(sparse.values, folder)
     indices = tensor_array(sparse.indices, folder)
     dense = np.zeros(shape, values.dtype)

@@ -86,6 +86,7 @@ class Walker:
 
     def _node(self, frame: Frame, place: Place) -> None:
         proto, scope = place.proto, frame.scope
+        self.context.count_node()
         self.context.e.loc = Location(place.label, proto.op_type)
         inputs = [self._read(scope, name, place.label) if name else None for name in proto.input]
         lost = any(item is None and name for item, name in zip(inputs, proto.input, strict=True))

@@ -1,0 +1,180 @@
+"""Fourier transforms as products with constant matrices, running products, folded columns."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from cuvil.errors import InvalidModelError
+from cuvil.frontends.onnx.node import Handler, Node, Refused
+from cuvil.ir.core import Value
+from cuvil.ir.types import I64
+from cuvil.sym.expr import Dim, add, floordiv, product
+
+
+def _transform(n: Node, real: Value, imag: Value | None, rows: np.ndarray) -> Value:
+    """[..., N] times exp(i * rows) [N, bins]: [..., bins, 2], real and imaginary parts."""
+    e, kind = n.e, real.type.dtype
+    cos, sin = (e.weight(f(rows).astype(kind.numpy)) for f in (np.cos, np.sin))
+    re, im = e.op("matmul", real, cos), e.op("matmul", real, sin)
+    if imag is not None:
+        re = e.op("sub", re, e.op("matmul", imag, sin))
+        im = e.op("add", im, e.op("matmul", imag, cos))
+    return e.op("concat", e.unsqueeze(re, -1), e.unsqueeze(im, -1), axis=re.type.rank)
+
+
+def _parts(n: Node, x: Value) -> tuple[Value, Value | None]:
+    """Real and imaginary part of [..., 1] or [..., 2]."""
+    e, last = n.e, x.type.rank - 1
+    count = n.size(x.type.shape, last, "the number of parts")
+    parts = [e.squeeze(e.slice(x, last, i, i + 1), [last]) for i in range(count)]
+    if count not in (1, 2):
+        raise InvalidModelError(f"{n.op}: the last dimension holds {count} parts, not 1 or 2")
+    return parts[0], parts[1] if count == 2 else None
+
+
+def _fitted(n: Node, x: Value, axis: int, length: int) -> Value:
+    """Cut or padded with zeros at the end to a length."""
+    size = n.size(x.type.shape, axis, "the length of the signal")
+    if size == length:
+        return x
+    hi = [0] * x.type.rank
+    hi[axis] = length - size
+    return n.e.op("pad", x, lo=(0,) * x.type.rank, hi=tuple(hi))
+
+
+def _dft(n: Node) -> Value:
+    """DFT-20: exp(-2 pi i k t / N), inverse with + and 1 / N."""
+    e, x = n.e, n[0]
+    rank = x.type.rank
+    if n.version >= 20:
+        axis = n.count(n.static(2, "the axis")[0] if n.has(2) else -2, rank)
+    else:
+        axis = n.axis("axis", 1, rank)
+    inverse, onesided = bool(n.integer("inverse", 0)), bool(n.integer("onesided", 0))
+    length = n.static(1, "the length")[0] if n.has(1) else None
+    size = n.size(x.type.shape, axis, "the length of the signal")
+    if length is None:
+        length = 2 * (size - 1) if inverse and onesided else size
+    bins = length // 2 + 1 if onesided else length
+    order = [*(i for i in range(rank - 1) if i != axis), axis, rank - 1]
+    moved = e.transpose(x, order)
+    moved = _fitted(n, moved, rank - 2, bins if inverse and onesided else length)
+    back = [order.index(i) for i in range(rank)]
+    real, imag = _parts(n, moved)
+    angle = 2 * np.pi * np.outer(np.arange(length), np.arange(bins)) / max(length, 1)
+    if inverse and onesided:
+        return e.transpose(_real_inverse(n, real, imag, angle.T, length), back)
+    out = _transform(n, real, imag, angle if inverse else -angle)
+    if inverse:
+        out = e.with_scalar("div", out, length)
+    return e.transpose(out, back)
+
+
+def _real_inverse(
+    n: Node,
+    real: Value,
+    imag: Value | None,
+    angle: np.ndarray,
+    length: int,
+) -> Value:
+    """The real signal of half a spectrum: bins that stand for two count twice."""
+    e = n.e
+    twice = np.full((angle.shape[0], 1), 2.0)
+    twice[0] = 1
+    if length % 2 == 0:
+        twice[-1] = 1
+    kind = real.type.dtype.numpy
+    out = e.op("matmul", real, e.weight((twice * np.cos(angle) / length).astype(kind)))
+    if imag is not None:
+        sines = e.weight((twice * np.sin(angle) / length).astype(kind))
+        out = e.op("sub", out, e.op("matmul", imag, sines))
+    return e.unsqueeze(out, -1)
+
+
+def _stft(n: Node) -> Value:
+    """STFT-17: frames of the signal [B, L, 1 or 2], windowed, transformed."""
+    e, x = n.e, n[0]
+    step = n.static(1, "the frame step")[0]
+    if n.has(3):
+        length = n.static(3, "the frame length")[0]
+    else:
+        length = n.size(n[2].type.shape, 0, "the frame length")
+    if step < 1 or length < 1:
+        raise InvalidModelError(f"STFT: frames of {length} elements every {step}")
+    span = add(x.type.shape[1], -length)
+    e.context.require(span, ">=", 0, "STFT: the signal holds a frame")
+    frames: Dim = e.simplify(add(floordiv(span, step), 1))
+    shape = (frames, length)
+    start = e.with_scalar("mul", e.op("iota", shape=shape, axis=0, dtype=I64), step)
+    index = e.op("add", start, e.op("iota", shape=shape, axis=1, dtype=I64))
+    parts = [e.op("gather", v, index, axis=1) if v is not None else None for v in _parts(n, x)]
+    if n.has(2):
+        parts = [e.map("mul", v, n[2]) if v is not None else None for v in parts]
+    bins = length // 2 + 1 if n.integer("onesided", 1) else length
+    angle = -2 * np.pi * np.outer(np.arange(length), np.arange(bins)) / length
+    real, imag = parts
+    assert real is not None
+    return _transform(n, real, imag, angle)
+
+
+def _cumprod(n: Node) -> Value:
+    """Running products in log2(n) steps: each multiplies by the product 1, 2, 4 ... before."""
+    e, x = n.e, n[0]
+    rank = x.type.rank
+    axis = n.count(n.static(1, "the axis")[0], rank)
+    size = n.size(x.type.shape, axis, "the length along the axis")
+    backwards = bool(n.integer("reverse", 0))
+
+    def shifted(v: Value, by: int) -> Value:
+        lo, hi = [0] * rank, [0] * rank
+        lo[axis], hi[axis] = (-by, by) if backwards else (by, -by)
+        return e.op("pad", v, lo=tuple(lo), hi=tuple(hi), mode="constant", value=1.0)
+
+    out = shifted(x, 1) if n.integer("exclusive", 0) and size else x
+    by = 1
+    while by < size:
+        out = e.op("mul", out, shifted(out, by))
+        by *= 2
+    return out
+
+
+def _col2im(n: Node) -> Value:
+    """Columns [N, C * kernel, L] added up at their places in the image (Col2Im-18)."""
+    e, x = n.e, n[0]
+    image, kernel = n.static(1, "the image's shape"), n.static(2, "the block's shape")
+    count = len(image)
+    dilations = n.integers("dilations", [1] * count)
+    strides = n.integers("strides", [1] * count)
+    pads = n.integers("pads", [0] * 2 * count)
+    whole = [image[i] + pads[i] + pads[count + i] for i in range(count)]
+    steps = [
+        (whole[i] - dilations[i] * (kernel[i] - 1) - 1) // strides[i] + 1 for i in range(count)
+    ]
+    if min(steps) < 1 or math.prod(steps) * math.prod(kernel) > 1 << 24:
+        raise Refused(f"blocks of {kernel} in an image of {image}")
+    place = np.zeros((1, 1), np.int64)
+    for i in range(count):
+        line = np.add.outer(np.arange(kernel[i]) * dilations[i], np.arange(steps[i]) * strides[i])
+        place = place[:, None, :, None] * whole[i] + line[None, :, None, :]
+        place = place.reshape(place.shape[0] * kernel[i], -1)
+    batch = x.type.shape[0]
+    channels = n.size(x.type.shape, 1, "the number of channels") // math.prod(kernel)
+    rows = product((batch, channels))
+    data = e.reshape(x, (rows, place.size))
+    index = e.broadcast(e.weight(place.reshape(1, -1)), data.type.shape)
+    zeros = e.broadcast(e.scalar(0, x.type.dtype), (rows, math.prod(whole)))
+    out = e.op("scatter_elements", zeros, index, data, axis=1, reduction="add")
+    out = e.reshape(out, (batch, channels, *whole))
+    for i in range(count):
+        out = e.slice(out, 2 + i, pads[i], pads[i] + image[i])
+    return out
+
+
+TABLE: dict[str, Handler] = {
+    "DFT": _dft,
+    "STFT": _stft,
+    "CumProd": _cumprod,
+    "Col2Im": _col2im,
+}
