@@ -7,26 +7,31 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 NATIVE = Path(__file__).resolve().parents[2] / "src" / "cuvil" / "native"
-FLAGS = (
+
+
+def words(text: str) -> list[str]:
+    """The words of a text: a list that reads like one line."""
+    return text.split()
+
+
+FLAGS = words(
     "-std=c++17 -O3 -fno-exceptions -fno-rtti -fPIC -fvisibility=hidden -ffp-contract=fast "
     "-fno-math-errno -fno-trapping-math -nostdlib -fno-stack-protector -fno-sanitize=all "
     "-Wall -Wextra -Werror"
-).split()
+)
 EXPORT = 'extern "C" __attribute__((visibility("default")))'
 
 
 def native_features() -> tuple[str, int]:
     """The -mcpu value for this machine and its vector width in bytes."""
-    flags = ""
-    try:
-        flags = Path("/proc/cpuinfo").read_text()
-    except OSError:
-        pass
+    cpuinfo = Path("/proc/cpuinfo")
+    flags = cpuinfo.read_text() if cpuinfo.exists() else ""
     if "avx512f" in flags:
         return "native-prefer_256_bit", 64
     return "native", 32 if "avx2" in flags else 16
@@ -69,12 +74,12 @@ def load(library: Path) -> ctypes.CDLL:
     return ctypes.CDLL(str(library))
 
 
-def address(array: npt.NDArray[np.generic] | None) -> ctypes.c_void_p:
+def address(array: npt.NDArray[Any] | None) -> ctypes.c_void_p:
     """The address of an array's first element, null for None."""
     return ctypes.c_void_p(None if array is None else array.ctypes.data)
 
 
-def aligned(count: int, dtype: npt.DTypeLike = np.float32) -> npt.NDArray[np.generic]:
+def aligned(count: int, dtype: npt.DTypeLike = np.float32) -> npt.NDArray[Any]:
     """An uninitialised vector of `count` elements at a 64-byte boundary."""
     size = np.dtype(dtype).itemsize
     raw = np.empty(count * size + 64, dtype=np.uint8)

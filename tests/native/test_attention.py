@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +31,7 @@ EXPORT void destroy(Pool* p) { pool_destroy(p); }
 
 class Args(ctypes.Structure):
     _fields_ = [
-        *[(n, I64) for n in "batch heads kv_heads q_len kv_len head_dim v_dim".split()],
+        *[(n, I64) for n in hc.words("batch heads kv_heads q_len kv_len head_dim v_dim")],
         *[(n, PTR) for n in "qkv"],
         *[(f"{n}_{s}", I64) for n in "qkv" for s in ("batch", "head", "row")],
         ("mask", PTR),
@@ -66,7 +67,7 @@ class Case:
     q: F32
     k: F32
     v: F32
-    mask: npt.NDArray[np.generic] | None = None  # broadcasts to [batch, heads, q_len, kv_len]
+    mask: npt.NDArray[Any] | None = None  # broadcasts to [batch, heads, q_len, kv_len]
     causal: bool = False
     offset: int = 0
     scale: float = 0.3
@@ -74,8 +75,14 @@ class Case:
 
 
 def make(
-    batch: int, heads: int, q_len: int, kv_len: int, dim: int, v_dim: int | None = None,
-    kv_heads: int | None = None, **options: object,
+    batch: int,
+    heads: int,
+    q_len: int,
+    kv_len: int,
+    dim: int,
+    v_dim: int | None = None,
+    kv_heads: int | None = None,
+    **options: Any,
 ) -> Case:
     """Random inputs laid out [batch, length, heads, dim], as projections leave them."""
     rng = np.random.default_rng(q_len * 1000 + kv_len + dim)
@@ -85,7 +92,7 @@ def make(
 
     shared = kv_heads or heads
     k, v = draw(kv_len, shared, dim), draw(kv_len, shared, v_dim or dim)
-    return Case(draw(q_len, heads, dim), k, v, **options)  # type: ignore[arg-type]
+    return Case(draw(q_len, heads, dim), k, v, **options)
 
 
 def reference(c: Case) -> npt.NDArray[np.float64]:
@@ -136,8 +143,8 @@ def run(lib: ctypes.CDLL, c: Case, pool: int | None = None, threads: int = 1) ->
     return out
 
 
-def check(lib: ctypes.CDLL, c: Case, **more: object) -> None:
-    got = run(lib, c, **more)  # type: ignore[arg-type]
+def check(lib: ctypes.CDLL, c: Case, **more: Any) -> None:
+    got = run(lib, c, **more)
     np.testing.assert_allclose(got, reference(c), rtol=2e-5, atol=2e-6)
 
 
@@ -183,7 +190,7 @@ def test_masks(
     rng = np.random.default_rng(4)
     rows, cols = q_len if shape[2] == 0 else 1, kv_len if shape[3] == 1 else 1
     keep = rng.random((shape[0], shape[1], rows, cols)) < (0.7 if cols > 1 else 2)
-    mask: npt.NDArray[np.generic] = keep
+    mask: npt.NDArray[Any] = keep
     if kind == "additive":
         added = rng.standard_normal(keep.shape) * 3
         mask = np.where(keep, added, -np.inf).astype(np.float32)

@@ -26,7 +26,7 @@ EXPORT void destroy(Pool* p) { pool_destroy(p); }
 
 
 class Axis(ctypes.Structure):
-    _fields_ = [(n, I64) for n in "size out kernel stride dilation begin end".split()]
+    _fields_ = [(n, I64) for n in hc.words("size out kernel stride dilation begin end")]
 
 
 class Args(ctypes.Structure):
@@ -96,9 +96,7 @@ def reference(
         for taps in itertools.product(*(range(g[0]) for g in axes)):
             at = [o * g[1] - g[3] + t * g[2] for o, g, t in zip(place, axes, taps, strict=True)]
             within = [0 <= p < s for p, s in zip(at, x.shape[1:4], strict=True)]
-            padded += all(
-                p < s + g[4] for p, s, g in zip(at, x.shape[1:4], axes, strict=True)
-            )
+            padded += all(p < s + g[4] for p, s, g in zip(at, x.shape[1:4], axes, strict=True))
             if all(within):
                 inside.append(x[:, at[0], at[1], at[2]].astype(np.float64))
         where = (slice(None), *place)

@@ -5,22 +5,22 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
 from cuvil.codegen import packing_rnn
+
 from . import harness_core as hc
 
 F64 = npt.NDArray[np.float64]
 I64, I32, F32, PTR = ctypes.c_int64, ctypes.c_int32, ctypes.c_float, ctypes.c_void_p
 KINDS = {"rnn": 0, "lstm": 1, "gru": 2}
-ACTIVATIONS = (
+ACTIVATIONS = hc.words(
     "Sigmoid Tanh Relu LeakyRelu ThresholdedRelu ScaledTanh HardSigmoid Elu Softsign Softplus "
     "Affine"
-).split()
+)
 
 SOURCE = """
 #include "rnn.hpp"
@@ -115,7 +115,9 @@ class Case:
         if not self.functions:
             tanh, sigmoid = ("Tanh", 0.0, 0.0), ("Sigmoid", 0.0, 0.0)
             self.functions = {
-                "rnn": (tanh,), "gru": (sigmoid, tanh), "lstm": (sigmoid, tanh, tanh)
+                "rnn": (tanh,),
+                "gru": (sigmoid, tanh),
+                "lstm": (sigmoid, tanh, tanh),
             }[self.kind]
 
 
@@ -186,9 +188,7 @@ def run(lib: ctypes.CDLL, cases: list[Case], pool: int | None = None) -> list[tu
     args, keep, results = (Args * len(cases))(), [], []
     for a, case in zip(args, cases, strict=True):
         kind, h = KINDS[case.kind], case.hidden
-        packed = packing_rnn.pack_recurrent(
-            case.r, case.kind, width // 4, case.linear_before_reset
-        )
+        packed = packing_rnn.pack_recurrent(case.r, case.kind, width // 4, case.linear_before_reset)
         lengths = None if case.lengths is None else np.array(case.lengths, np.int64)
         y = np.full((case.steps, case.batch, h), np.nan, np.float32)
         last, cell = np.full((2, case.batch, h), np.nan, np.float32)
@@ -252,12 +252,8 @@ def test_activations(lib: ctypes.CDLL, kind: str, name: str) -> None:
 @pytest.mark.parametrize("peepholes", [False, True])
 @pytest.mark.parametrize("clip", [0.0, 0.5])
 @pytest.mark.parametrize("input_forget", [False, True])
-def test_lstm_options(
-    lib: ctypes.CDLL, peepholes: bool, clip: float, input_forget: bool
-) -> None:
-    case = Case(
-        "lstm", 4, 3, 37, seed=5, peepholes=peepholes, clip=clip, input_forget=input_forget
-    )
+def test_lstm_options(lib: ctypes.CDLL, peepholes: bool, clip: float, input_forget: bool) -> None:
+    case = Case("lstm", 4, 3, 37, seed=5, peepholes=peepholes, clip=clip, input_forget=input_forget)
     check(case, run(lib, [case])[0])
 
 
@@ -269,9 +265,7 @@ def test_gru_clip(lib: ctypes.CDLL, before: bool) -> None:
 
 @pytest.mark.parametrize("batch", [1, 5])
 @pytest.mark.parametrize(("kind", "before"), [("lstm", False), ("gru", False), ("gru", True)])
-def test_threads_give_the_same(
-    lib: ctypes.CDLL, kind: str, before: bool, batch: int
-) -> None:
+def test_threads_give_the_same(lib: ctypes.CDLL, kind: str, before: bool, batch: int) -> None:
     cases = [
         Case(kind, 4, batch, 256, seed=1, linear_before_reset=before),
         Case(kind, 4, batch, 256, seed=2, linear_before_reset=before, reverse=True),

@@ -127,9 +127,7 @@ def test_every_item_once(lib: ctypes.CDLL, pool: int, threads: int, n: int, grai
     chosen = pool if threads > 1 else None
     items, counts = np.zeros(max(n, 1), np.int32), np.zeros(2, np.int32)
     for _ in range(50):
-        lib.touch(
-            chosen, n, grain, hc.address(items), hc.address(counts), hc.address(counts[1:])
-        )
+        lib.touch(chosen, n, grain, hc.address(items), hc.address(counts), hc.address(counts[1:]))
     assert (items[:n] == 50).all() and counts[1] == 0
     assert counts[0] == 50 * (n > 0) or (threads > 1 and n >= 2 * grain)
 
@@ -249,7 +247,7 @@ EXPORT void _start() {
     assert subprocess.run([str(program)], timeout=10).returncode == 0
 
 
-SIZES = [*range(0, 300), 1000, 4095, 4096, 4097, 1 << 20, (1 << 20) + 77]
+SIZES = [*range(300), 1000, 4095, 4096, 4097, 1 << 20, (1 << 20) + 77]
 
 
 def test_copy_fill_compare(lib: ctypes.CDLL) -> None:

@@ -3,6 +3,7 @@
 #include "attention.hpp"
 
 #include "shuffle.hpp"
+#include "softmax_row.hpp"
 #include "tile.hpp"
 
 namespace cuvil {
@@ -11,32 +12,6 @@ namespace {
 constexpr float kLog2E = 1.4426950408889634f;
 constexpr float kNegInf = -__builtin_inff();
 constexpr int64_t kFewQueries = 4;  // below this, packing costs more than the tile saves
-
-CUVIL_INLINE vf max(vf a, vf b) { return a > b ? a : b; }
-
-CUVIL_INLINE float max_lanes(vf v) {
-  float m = v[0];
-  for (int i = 1; i < VL; ++i) m = v[i] > m ? v[i] : m;
-  return m;
-}
-
-// 2^x for x <= 0 (or NaN), relative error 2^-23; below 2^-126 it is 0.
-CUVIL_INLINE vf exp2_nonpositive(vf x) {
-  const vf magic = splat(12582912.0f + 127.0f);  // leaves the biased exponent in the lowest bits
-  const vf low = splat(-126.0f);
-  const vf cut = x < low ? low : x;
-  const vf t = cut + magic;
-  const vf r = cut - (t - magic);
-  vf p = splat(1.5476378e-04f);
-  p = p * r + 1.3400295e-03f;
-  p = p * r + 9.618004e-03f;
-  p = p * r + 5.550328e-02f;
-  p = p * r + 2.402265e-01f;
-  p = p * r + 6.931472e-01f;
-  p = p * r + 1.0f;
-  const vf y = p * (vf)((vi)t << 23);
-  return x < low ? vf{} : y;
-}
 
 // Keys into panels [ceil(n / NR)][dim][NR]; lanes past the last key are zero.
 void pack_keys(float* dst, const float* k, int64_t row, int64_t n, int64_t dim) {
@@ -119,39 +94,6 @@ void add_mask(const Head& h, int64_t i, int64_t j0, float* s, int64_t n, float s
   } else {
     for (int64_t j = 0; j < n; ++j) s[j] = m[j * a.mask_col] ? s[j] * scale : kNegInf;
   }
-}
-
-// Whole vectors of s, n a multiple of VL.
-CUVIL_INLINE float row_max(const float* s, int64_t n) {
-  vf m[2] = {splat(kNegInf), splat(kNegInf)};
-  int64_t j = 0;
-  for (; j + 2 * VL <= n; j += 2 * VL) {
-    m[0] = max(load(s + j), m[0]);
-    m[1] = max(load(s + j + VL), m[1]);
-  }
-  if (j < n) m[0] = max(load(s + j), m[0]);
-  return max_lanes(max(m[0], m[1]));
-}
-
-// s = 2^(s * scale - top); returns the sum.
-CUVIL_INLINE float row_weights(float* s, int64_t n, float scale, float top) {
-  vf sum[2] = {};
-  const vf c = splat(scale), t = splat(top);
-  int64_t j = 0;
-  for (; j + 2 * VL <= n; j += 2 * VL) {
-    const vf p = exp2_nonpositive(load(s + j) * c - t);
-    const vf q = exp2_nonpositive(load(s + j + VL) * c - t);
-    store(s + j, p);
-    store(s + j + VL, q);
-    sum[0] += p;
-    sum[1] += q;
-  }
-  if (j < n) {
-    const vf p = exp2_nonpositive(load(s + j) * c - t);
-    store(s + j, p);
-    sum[0] += p;
-  }
-  return sum_lanes(sum[0] + sum[1]);
 }
 
 struct RowState {
