@@ -71,7 +71,7 @@ def test_strings_survive() -> None:
 
 def test_values_agree_with_the_symbolic_evaluation(tmp_path: Path) -> None:
     order = random.Random(2024)
-    made = [expression(order, 4) for _ in range(300)]
+    made = [expression(order, 4) for _ in range(200)]
     plain = "".join(f"    case {i}: return {cxx(e, NAMES)};\n" for i, e in enumerate(made))
     checked = "".join(
         f"    case {i}: return Checked({cxx(e, {'a': 'a', 'b': 'b', 'c': 'c'})});\n"

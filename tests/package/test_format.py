@@ -46,7 +46,7 @@ def manifest(weights_bytes: int = 0) -> Manifest:
     )
 
 
-def written(path: Path, weights_bytes: int = 5000, library: bytes = b"\x7fELF" * 50) -> Path:
+def written(path: Path, weights_bytes: int = 2000, library: bytes = b"\x7fELF" * 50) -> Path:
     segment = np.arange(100, dtype=np.float32)
     weights = [(64, segment), (1024, b"abc"), (weights_bytes - 4, segment[5])]
     write_package(
@@ -64,17 +64,17 @@ def check(path: Path) -> None:
 
 def test_round_trip(tmp_path: Path) -> None:
     package = open_package(written(tmp_path / "m.cuvilpkg"))
-    expected = manifest(5000).with_contents(
+    expected = manifest(2000).with_contents(
         library_sha256=package.manifest.library_sha256,
         weights_hash64=package.manifest.weights_hash64,
     )
     assert package.manifest == expected
     assert package.library == b"\x7fELF" * 50
     assert package.parts == {"report": b"fine", "empty": b""}
-    weights = np.zeros(5000, np.uint8)
+    weights = np.zeros(2000, np.uint8)
     weights[64:464] = np.arange(100, dtype=np.float32).view(np.uint8)
     weights[1024:1027] = list(b"abc")
-    weights[4996:] = np.float32([5]).view(np.uint8)
+    weights[1996:] = np.float32([5]).view(np.uint8)
     np.testing.assert_array_equal(package.weights, weights)
     assert package.weights_address % PAGE == 0
     package.check_weights()

@@ -69,10 +69,8 @@ def test_damage_is_found_at_load(scale: Path, tmp_path: Path) -> None:
     bad = tmp_path / "bad.cuvilpkg"
     bad.write_bytes(good)
     order = random.Random(11)
-    places = {*range(0, len(good), 997), *range(len(good) - 64, len(good)),
-              *(order.randrange(len(good)) for _ in range(50))}  # fmt: skip
     with open(bad, "r+b") as file:
-        for at in sorted(places):
+        for at in range(len(good)):
             file.seek(at)
             file.write(bytes([good[at] ^ (1 << order.randrange(8))]))
             file.flush()

@@ -5,15 +5,18 @@ PyTorch is never imported here: a tensor can only come from a process that has i
 
 from __future__ import annotations
 
+import ctypes
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cuvil.errors import InputError
 from cuvil.ir.signature import TensorSpec
 
+_from_buffer: Callable[[Any], ctypes.c_char] = ctypes.c_char.from_buffer
 _TORCH_NAMES = {
     "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16",
     "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8",
@@ -52,8 +55,7 @@ class Slot:
         return self.dtype
 
 
-@dataclass(frozen=True)
-class View:
+class View(NamedTuple):
     """A tensor's memory, row major and aligned; ``keep`` holds it alive."""
 
     address: int
@@ -64,6 +66,11 @@ class View:
 
 def address_of(array: np.ndarray[Any, Any]) -> int:
     """Where the array's first element lies."""
+    if array.flags.writeable and array.size:
+        try:  # several times faster than the general way
+            return ctypes.addressof(_from_buffer(array))
+        except (TypeError, ValueError, BufferError):
+            pass  # strided, or of a type that the buffer protocol has no letter for
     return int(array.__array_interface__["data"][0])
 
 
@@ -129,7 +136,7 @@ def torch_dtype(slot: Slot) -> Any:
 
 def _view_torch(value: Any, slot: Slot) -> View:
     torch = sys.modules["torch"]
-    if value.device.type != "cpu":
+    if not value.is_cpu:
         raise InputError(f"{slot} is on device {value.device}", hint="pass tensor.cpu()")
     if value.layout is not torch.strided:
         raise InputError(f"{slot} has layout {value.layout}", hint="pass tensor.to_dense()")
@@ -138,10 +145,13 @@ def _view_torch(value: Any, slot: Slot) -> View:
     if value.requires_grad:
         value = value.detach()
     try:
-        value = value.resolve_neg().contiguous()
-        if value.data_ptr() % slot.size:
+        if not value.is_contiguous() or value.is_neg():
+            value = value.resolve_neg().contiguous()
+        address = value.data_ptr()
+        if address % slot.size:
             value = value.clone()
-        return View(value.data_ptr(), value.shape, value, True)
+            address = value.data_ptr()
+        return View(address, value.shape, value, True)
     except RuntimeError as error:
         raise InputError(
             f"{slot} ({type(value).__name__}) has no memory to read: {error}",
@@ -173,7 +183,7 @@ def view_output(value: Any, slot: Slot, shape: tuple[int, ...]) -> View:
     """
     if is_torch_tensor(value):
         torch = sys.modules["torch"]
-        ready = value.device.type == "cpu" and value.layout is torch.strided
+        ready = value.is_cpu and value.layout is torch.strided
         ready = ready and value.is_contiguous() and not value.is_neg()
         ready = ready and not value.requires_grad
         same = value.dtype is torch_dtype(slot)

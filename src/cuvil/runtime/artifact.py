@@ -193,7 +193,7 @@ class Artifact:
     ) -> list[Any]:
         """Run on values of any kind, with every check; ``out`` has outputs by name."""
         views = [view_input(x, slot) for x, slot in zip(args, self._inputs)]
-        plan = self._plan(model, [tuple(v.shape) for v in views])
+        plan = self._plan(model, [v.shape for v in views])
         as_torch = any(v.is_torch for v in views)
         results = []
         for slot, shape in zip(self._outputs, plan.outputs):
