@@ -11,8 +11,8 @@ import torch
 from torch.export import ExportedProgram
 
 from cuvil.errors import InvalidModelError, ShapeConstraintError, UnsupportedOpError
-from cuvil.frontends.emitter import Emitter
 from cuvil.frontends.torch_export.convert import Converter
+from cuvil.frontends.torch_export.emit import TorchEmitter
 from cuvil.frontends.torch_export.examples import resized
 from cuvil.frontends.torch_export.functional import decompose, functional, missing, written_buffers
 from cuvil.frontends.torch_export.guards import (
@@ -140,7 +140,7 @@ class _Capture:
         self, program: ExportedProgram, naming: Naming, constraints: list[Constraint]
     ) -> tuple[Converter, Module | None]:
         traced = self.traced
-        emitter = Emitter(dict(naming.bounds))
+        emitter = TorchEmitter(dict(naming.bounds), self._sizes(naming))
         emitter.context.constraints.extend(constraints)
         inputs: dict[str, Value] = {}
         index = 0
@@ -155,9 +155,8 @@ class _Capture:
                 type = TensorType(naming.input_dims(index), dtype_from_torch(meta.dtype))
                 inputs[item.arg.name] = emitter.input(name, type)
                 index += 1
-        sizes = self._sizes(naming)
         weights = Weights(program, traced.prefix)
-        converter = Converter(emitter, naming.symbols, weights, sizes)
+        converter = Converter(emitter, naming.symbols, weights)
         results = converter.run(program.graph, inputs)
         if converter.refused:
             return converter, None

@@ -11,17 +11,17 @@ import torch
 from torch.fx import Node
 
 from cuvil.errors import CuvilError, InvalidModelError, UnsupportedNode
-from cuvil.frontends.emitter import Emitter
 from cuvil.frontends.torch_export.call import Call, Refused
-from cuvil.frontends.torch_export.recurrent_ops import NAMESPACE
+from cuvil.frontends.torch_export.emit import TorchEmitter
 from cuvil.frontends.torch_export.scalars import scalar_result
+from cuvil.frontends.torch_export.stand_ins import NAMESPACE
 from cuvil.frontends.torch_export.symbols import TorchSymbols, Untranslatable
 from cuvil.frontends.torch_export.table import RULES, SILENT
 from cuvil.frontends.torch_export.weights import Weights, dtype_from_torch
 from cuvil.ir.core import Location, Value
 from cuvil.ir.types import TensorType
 from cuvil.sym.constraint import Constraint
-from cuvil.sym.expr import Dim, add, evaluate, mul
+from cuvil.sym.expr import Dim, add, mul
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
@@ -51,12 +51,11 @@ class Converter:
     """Translates one program. ``refused`` collects the nodes that have no translation."""
 
     def __init__(
-        self, emitter: Emitter, symbols: TorchSymbols, weights: Weights, sizes: Mapping[str, int]
+        self, emitter: TorchEmitter, symbols: TorchSymbols, weights: Weights
     ) -> None:
         self.e = emitter
         self.symbols = symbols
         self.weights = weights
-        self.sizes = sizes
         self.env: dict[Node, Any] = {}
         self.refused: list[tuple[Node, UnsupportedNode]] = []
         self.assumed: list[Constraint] = []
@@ -69,10 +68,21 @@ class Converter:
             elif node.op == "call_function":
                 self._call(node)
             elif node.op == "output":
-                return [v for v in map(self._value, node.args[0]) if isinstance(v, Value)]
+                return self._outputs(node)
             else:
                 self._refuse(node, f"a node of kind {node.op}", "")
         raise InvalidModelError("the program has no output node")
+
+    def _outputs(self, node: Node) -> list[Value]:
+        """The output tensors; one that no rule has made is refused, not dropped."""
+        values: list[Value] = []
+        for item in node.args[0]:  # type: ignore[union-attr]
+            value = self._value(item)
+            if isinstance(value, Value):
+                values.append(value)
+            elif isinstance(item, Node) and isinstance(item.meta.get("val"), torch.Tensor):
+                self._refuse(item, "Cuvil doesn't compute this result of it", "")
+        return values
 
     def _placeholder(self, node: Node, inputs: Mapping[str, Value]) -> None:
         if node.name in inputs:
@@ -212,11 +222,7 @@ class Converter:
         facts = self.e.context.facts
         if facts.nonnegative(gap) and facts.nonnegative(mul(gap, -1)):
             return
-        try:
-            differs = evaluate(gap, self.sizes) != 0
-        except KeyError:
-            differs = isinstance(gap, int)
-        if differs:
+        if self.e.traced_size(gap) not in (0, None):
             raise self._mismatch(value, f"{want} in dimension {axis}")
         self.e.context.require(have, "==", want, f"torch's size of dimension {axis}")
 

@@ -129,9 +129,10 @@ def decompose(program: ExportedProgram, targets: Iterable[Any]) -> ExportedProgr
     defaults = torch.export.default_decompositions()
     table = {}
     for target in targets:
-        rule = defaults.get(target) or torch._decomp.decomposition_table.get(target)
-        if rule is not None:
-            table[target] = rule
+        if target in defaults:  # its get() doesn't see the composite operators
+            table[target] = defaults[target]
+        elif target in torch._decomp.decomposition_table:
+            table[target] = torch._decomp.decomposition_table[target]
     if not table:
         return program
     try:

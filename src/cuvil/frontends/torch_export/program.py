@@ -20,8 +20,8 @@ from torch.utils import _pytree as pytree
 from cuvil.errors import CuvilError, InputError, InvalidModelError, ShapeConstraintError
 from cuvil.frontends.torch_export.examples import choose_sizes, resized
 from cuvil.frontends.torch_export.guards import guard_places
-from cuvil.frontends.torch_export.recurrent_ops import whole_recurrent_layers
 from cuvil.frontends.torch_export.spec import DynamicSpec, parse_dynamic
+from cuvil.frontends.torch_export.stand_ins import symbolic_functions
 from cuvil.frontends.torch_export.tree import Json, TreeBuilder, rebuild, tree_of_spec
 from cuvil.sym.constraint import Constraint
 
@@ -201,7 +201,7 @@ def _export(flat: _Flat, traced: Traced) -> ExportedProgram:
     )
     with ExitStack() as stack:
         stack.enter_context(honest_shapes())
-        stack.enter_context(whole_recurrent_layers())
+        stack.enter_context(symbolic_functions())
         traced.places = stack.enter_context(guard_places())
         try:
             return torch.export.export(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from functools import reduce
 from typing import Any
 
@@ -24,6 +25,7 @@ _RELATIONS = {
 }
 _NEGATED = {"==": "!=", "!=": "==", "<=": ">", "<": ">=", ">=": "<", ">": "<="}
 _MAX_POWER = 8
+_EXACT = 1 << 20
 
 
 class Untranslatable(Exception):
@@ -66,7 +68,11 @@ class TorchSymbols:
             return self.table[expression.name]
         if isinstance(expression, sympy.Mul):
             return self._product(expression)
-        rule = _FUNCTIONS.get(type(expression).__name__)
+        kind = type(expression).__name__
+        if kind in ("TruncToInt", "FloorToInt", "CeilToInt"):
+            top, bottom = self._exact(expression.args[0])
+            return ceildiv(top, bottom) if kind == "CeilToInt" else floordiv(top, bottom)
+        rule = _FUNCTIONS.get(kind)
         if rule is None:
             raise Untranslatable(f"{type(expression).__name__} in {expression}")
         return rule([self.expr(arg) for arg in expression.args])
@@ -79,6 +85,38 @@ class TorchSymbols:
         factors = [self.expr(arg) for arg in sympy.Mul.make_args(rest)]
         whole = mul(reduce(mul, factors, 1), int(coefficient.p))
         return floordiv(whole, int(coefficient.q))
+
+    def _exact(self, expression: Any) -> tuple[Dim, int]:
+        """A float expression over sizes as numerator and denominator, where floats have no
+        rounding to do: factors with few bits. (Sizes are not negative, so truncating is floor.)"""
+        kind = type(expression).__name__
+        if expression.is_number:
+            ratio = Fraction(float(expression))
+            if ratio < 0 or ratio.denominator > _EXACT or ratio.numerator > _EXACT:
+                raise Untranslatable(f"the rounding of {expression}")
+            return ratio.numerator, ratio.denominator
+        if kind == "ToFloat":
+            return self.expr(expression.args[0]), 1
+        if kind == "IntTrueDiv":
+            return self._quotient((self.expr(expression.args[0]), 1), expression.args[1])
+        if kind == "FloatTrueDiv":
+            return self._quotient(self._exact(expression.args[0]), expression.args[1])
+        if not isinstance(expression, sympy.Mul):
+            raise Untranslatable(f"{kind} in {expression}")
+        top: Dim = 1
+        bottom = 1
+        for factor in expression.args:
+            a, b = self._exact(factor)
+            top, bottom = mul(top, a), bottom * b
+        return top, bottom
+
+    def _quotient(self, value: tuple[Dim, int], by: Any) -> tuple[Dim, int]:
+        if not by.is_number or not float(by).is_integer() or float(by) <= 0:
+            raise Untranslatable(f"the rounding of a division by {by}")
+        divisor = value[1] * int(by)
+        if divisor & (divisor - 1):
+            raise Untranslatable(f"the rounding of a division by {by}")
+        return value[0], divisor
 
     def constraints(self, condition: Any, origin: str) -> list[Constraint]:
         """A boolean sympy expression as constraints that all must hold. Raises Untranslatable.

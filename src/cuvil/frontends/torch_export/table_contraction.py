@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from cuvil.frontends.torch_export.call import Call, Refused, Rule
 from cuvil.ir.core import Value
-from cuvil.ir.types import Shape
+from cuvil.ir.types import F64, Shape
 from cuvil.sym.expr import Dim, mul
 
 
@@ -134,9 +134,10 @@ def attention(
     scale = c.args.get("scale")
     if scale is None:
         size = q.type.shape[-1]
-        if not isinstance(size, int):
-            raise Refused("attention needs a known head size")
-        scale = 1 / math.sqrt(size) if size else 1.0
+        if isinstance(size, int):
+            scale = 1 / math.sqrt(size) if size else 1.0
+        else:
+            scale = e.op("rsqrt", c.as_value(size, F64))
     if not isinstance(scale, (int, float)):
         q, scale = e.map("mul", q, c.as_value(scale, q.type.dtype)), 1.0
     rank = q.type.rank
@@ -203,6 +204,18 @@ def _flash_attention(c: Call) -> list[Value | None]:
     return [out] + [None] * (len(c.metas) - 1)
 
 
+def _trilinear(c: Call) -> Value:
+    """Products of three tensors after inserting dimensions, summed over some."""
+    factors = []
+    for i in (1, 2, 3):
+        x = c.as_value(c[f"i{i}"], c.dtype)
+        for axis in sorted(c.ints(f"expand{i}")):
+            x = c.e.unsqueeze(x, axis)
+        factors.append(x)
+    out = c.e.map("mul", c.e.map("mul", factors[0], factors[1]), factors[2])
+    return c.e.op("reduce_sum", out, axes=tuple(c.ints("sumdim")), keepdims=False)
+
+
 def _cross(c: Call) -> Value:
     """The cross product of 3-vectors along an axis."""
     a, b = (c.as_value(v, c.dtype) for v in list(c.args.values())[:2])
@@ -234,5 +247,6 @@ RULES: dict[str, Rule] = {
     "conv_transpose3d": _conv,
     "scaled_dot_product_attention": _attention,
     "_scaled_dot_product_flash_attention_for_cpu": _flash_attention,
+    "_trilinear": _trilinear,
     "linalg_cross": _cross,
 }  # fmt: skip

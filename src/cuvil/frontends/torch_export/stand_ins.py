@@ -1,7 +1,8 @@
-"""Recurrent layers as whole operators while tracing.
+"""Functions of torch that fix a symbolic size while tracing, replaced by ones that don't.
 
 Torch derives the shapes of aten.lstm, gru and rnn by running their loops over time, which fixes
-the length of the sequence. Stand-ins with a shape rule of their own keep it symbolic.
+the length of the sequence: stand-ins with a shape rule of their own keep it symbolic. max_pool1d
+is traced as the max_pool2d that it is.
 """
 
 from __future__ import annotations
@@ -57,16 +58,34 @@ _LIBRARY = _register()
 
 
 @contextmanager
-def whole_recurrent_layers() -> Iterator[None]:
-    """Inside, torch.nn's recurrent layers call the stand-ins (packed sequences don't)."""
+def symbolic_functions() -> Iterator[None]:
+    """Inside, torch.nn's recurrent layers (not with packed sequences) and max_pool1d keep their
+    sizes symbolic."""
     functions: Any = torch._VF
+    pool = torch.max_pool1d
     try:
         for name in _SCHEMAS:
             setattr(functions, name, _routed(name))
+        torch.max_pool1d = _max_pool1d
         yield
     finally:
+        torch.max_pool1d = pool
         for name in _SCHEMAS:
             delattr(functions, name)
+
+
+def _max_pool1d(
+    input: torch.Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
+    dilation: Any = 1, ceil_mode: bool = False,
+) -> torch.Tensor:  # fmt: skip
+    kernel, step, pad, spread = (
+        int(v[0]) if isinstance(v, (list, tuple)) and v else v
+        for v in (kernel_size, stride or kernel_size, padding, dilation)
+    )
+    wide = torch.max_pool2d(
+        input.unsqueeze(-2), (1, kernel), (1, step), (0, pad), (1, spread), ceil_mode
+    )
+    return wide.squeeze(-2)
 
 
 def _routed(name: str) -> Callable[..., Any]:
