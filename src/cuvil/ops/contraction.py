@@ -124,6 +124,8 @@ def _attention_infer(
     length = ctx.same(k.shape[2], v.shape[2], "attention: length of k and v")
     if attrs["has_mask"]:
         _check_mask(ctx, types[3], (batch, heads, q.shape[2], length))
+    if attrs.get("heads_inner"):
+        return [TensorType((batch, q.shape[2], heads, v.shape[3]), dtype)]
     return [TensorType((batch, heads, q.shape[2], v.shape[3]), dtype)]
 
 
@@ -168,7 +170,9 @@ def _attention_reference(
         weights = weights / np.where(total == 0, 1, total)
         v = wide(np.asarray(arrays[2]))
         group = weights.shape[1] // v.shape[1] if v.shape[1] else 1
-        return [narrow_to(np.matmul(weights, np.repeat(v, group, axis=1)), results[0])]
+        out = np.matmul(weights, np.repeat(v, group, axis=1))
+        out = out.swapaxes(1, 2) if attrs.get("heads_inner") else out
+        return [narrow_to(out, results[0])]
 
 
 def _attention_cost(
@@ -199,7 +203,10 @@ DEFS: list[OpDef] = [
         _attention_infer,
         _attention_reference,
         (3, 4),
-        {"scale": "float", "causal": "bool", "has_mask": "bool", "causal_offset": "dim?"},
+        {
+            "scale": "float", "causal": "bool", "has_mask": "bool", "causal_offset": "dim?",
+            "heads_inner": "bool?",
+        },
         "accumulated",
         _attention_cost,
         doc="q [B, H, S, D], k [B, Hk, T, D], v [B, Hk, T, Dv], mask (bool: keep; float: added)."

@@ -1,0 +1,125 @@
+"""How the operands of a contraction lie in memory: what fusion may pass as a view, and what the
+kernel call is then given. Selection and execution read this one table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cuvil.analysis.index_map import View, merge_dims, row_major, trace_view
+from cuvil.ir.core import Op, Value
+from cuvil.ir.types import BOOL, F32
+from cuvil.sym.expr import Dim, product
+from cuvil.sym.facts import Facts
+
+
+@dataclass(frozen=True)
+class MatmulForm:
+    """One gemm call: ``batch`` products of [m, k] by [k, n]; strides in elements.
+
+    ``shared`` says that b is one matrix for all rows, so that the batch is part of m.
+    """
+
+    batch: Dim
+    m: Dim
+    n: Dim
+    k: Dim
+    a: View
+    a_batch: Dim
+    a_row: Dim
+    a_col: Dim
+    b: View
+    b_batch: Dim
+    b_row: Dim
+    b_col: Dim
+    shared: bool
+
+
+def matmul_form(op: Op, facts: Facts) -> MatmulForm | None:
+    """The gemm call for a matmul, or None where an operand must be copied first."""
+    a = trace_view(op.operands[0], facts)
+    b = trace_view(op.operands[1], facts)
+    if a is None or b is None:
+        return None
+    a_row, a_col = a.strides[-2:]
+    if op.attrs.get("trans_a"):
+        a_row, a_col = a_col, a_row
+    b_row, b_col = b.strides[-2:]
+    if op.attrs.get("trans_b"):
+        b_row, b_col = b_col, b_row
+    m, n = op.type.shape[-2:]
+    k = op.operands[0].type.shape[-2 if op.attrs.get("trans_a") else -1]
+    lead = op.type.shape[:-2]
+    if all(s == 0 for s in b.strides[:-2]):
+        rows = merge_dims([*a.shape[:-2], m], [*a.strides[:-2], a_row])
+        if rows is not None:
+            total = product([*lead, m])
+            return MatmulForm(
+                1, total, n, k, a, 0, rows[1], a_col, b, 0, b_row, b_col, True
+            )
+    a_lead = merge_dims(a.shape[:-2], a.strides[:-2])
+    b_lead = merge_dims(b.shape[:-2], b.strides[:-2])
+    if a_lead is None or b_lead is None:
+        return None
+    a_batch = a_lead[1] if op.operands[0].type.rank > 2 else 0
+    b_batch = b_lead[1] if op.operands[1].type.rank > 2 else 0
+    return MatmulForm(
+        product(lead), m, n, k, a, a_batch, a_row, a_col, b, b_batch, b_row, b_col, False
+    )
+
+
+def is_contiguous(view: View) -> bool:
+    """Row-major without gaps, from the start of its base."""
+    if view.offset != 0:
+        return False
+    wanted = row_major(view.shape)
+    return all(d == 1 or s == w for d, s, w in zip(view.shape, view.strides, wanted, strict=True))
+
+
+def attention_views(op: Op, facts: Facts) -> list[View] | None:
+    """Views of q, k, v and the mask, or None where one must be copied first."""
+    views = []
+    for index, value in enumerate(op.operands):
+        view = trace_view(value, facts)
+        if view is None:
+            return None
+        if index < 3 and view.strides[3] != 1 and view.shape[3] != 1:
+            return None
+        views.append(view)
+    return views
+
+
+def operand_fits(op: Op, index: int, facts: Facts) -> bool:
+    """Whether operand ``index`` of a contraction can be read through its movements in place."""
+    value = op.operands[index]
+    view = trace_view(value, facts)
+    if view is None:
+        return False
+    if op.short == "matmul":
+        return _matmul_operand_fits(op, index, view, value)
+    if op.short == "attention":
+        return index == 3 or view.strides[3] == 1 or view.shape[3] == 1
+    return is_contiguous(view)
+
+
+def _matmul_operand_fits(op: Op, index: int, view: View, value: Value) -> bool:
+    lead = merge_dims(view.shape[:-2], view.strides[:-2])
+    if lead is None:
+        return False
+    if index == 0 and value.type.rank > 2 and op.operands[1].type.rank == 2:
+        rows = view.strides[-2] if not op.attrs.get("trans_a") else view.strides[-1]
+        size = view.shape[-2] if not op.attrs.get("trans_a") else view.shape[-1]
+        return merge_dims([*view.shape[:-2], size], [*view.strides[:-2], rows]) is not None
+    return True
+
+
+def has_kernel(op: Op) -> bool:
+    """Whether this contraction has a native kernel (others are written as plain loops)."""
+    if op.short == "matmul":
+        return op.type.dtype == F32 and all(v.type.dtype == F32 for v in op.operands)
+    if op.short == "attention":
+        return all(v.type.dtype == F32 for v in op.operands[:3]) and (
+            len(op.operands) < 4 or op.operands[3].type.dtype in (F32, BOOL)
+        )
+    if op.short in ("conv", "conv_transpose"):
+        return op.type.dtype == F32 and op.type.rank <= 4 and bool(op.attrs.get("channels_last"))
+    return False

@@ -1,0 +1,311 @@
+"""Kernels of contractions: a native template, with everything after it done on finished tiles."""
+
+from __future__ import annotations
+
+from cuvil.analysis.contraction_views import MatmulForm, attention_views, matmul_form
+from cuvil.analysis.index_map import Index, View, delinearize, trace_view
+from cuvil.codegen.kernel import Kernel
+from cuvil.codegen.scalar import Point, Writer, buffer_name
+from cuvil.errors import CuvilError
+from cuvil.ir.core import Op, Value
+from cuvil.ir.types import BOOL
+from cuvil.sym.expr import Dim, add, floordiv, minimum, mul, product, symbol
+from cuvil.sym.facts import Facts
+from cuvil.target.base import Target
+
+THREADS = "_threads"
+
+
+def contraction_kernel(op: Op, facts: Facts, target: Target) -> Kernel:
+    """The kernel of a fused op of kind "contraction"."""
+    block = op.regions[0]
+    main = next(o for o in block.ops if o.short in _BUILDERS)
+    return _BUILDERS[main.short](op, main, facts, target)
+
+
+class Call:
+    """Builds the ``run`` function of a contraction: argument assignments and the epilogue."""
+
+    def __init__(self, op: Op, main: Op, facts: Facts) -> None:
+        self.op = op
+        self.main = main
+        self.facts = facts
+        self.kernel = Kernel(op.attrs["name"])
+        self.outputs = list(zip(op.regions[0].terminator.operands, op.results, strict=True))
+        self.names = [
+            self.kernel.buffer(result, f"out{i}", out=True)
+            for i, (_, result) in enumerate(self.outputs)
+        ]
+        self.writer = Writer(self.kernel, facts)
+        self.lines: list[str] = []
+
+    def set(self, name: str, value: Dim | str) -> None:
+        """``args.name = value;``"""
+        text = value if isinstance(value, str) else self.writer.text(value)
+        self.lines.append(f"  args.{name} = {text};")
+
+    def pointer(self, view: View) -> str:
+        """The address of a view's first element."""
+        name = self.kernel.buffer(view.base, buffer_name(view.base))
+        return name if view.offset == 0 else f"{name} + {self.writer.text(view.offset)}"
+
+    def constant(self, value: Value, packing: str) -> str:
+        """A constant operand in a packed form."""
+        source = value
+        if source.op is not None:
+            raise CuvilError("a packed operand must be a constant", where=str(self.main.loc))
+        return self.kernel.buffer(source, "weights", packing=packing)
+
+    def scratch(self, size: Dim) -> str:
+        """Scratch memory of ``size`` bytes; may use the symbol of the thread count."""
+        self.kernel.scratch = size if self.kernel.scratch is None else add(self.kernel.scratch, size)
+        return self.kernel.special("scratch", "char *", "scratch")
+
+    def plain(self) -> bool:
+        """Whether the only output is the contraction itself."""
+        return len(self.outputs) == 1 and self.outputs[0][0] is self.main.results[0]
+
+    def epilogue(self, rows: tuple[Dim, ...], columns: Dim, batch: tuple[Dim, ...] = ()) -> None:
+        """Write the function that finishes tiles: m runs over ``rows``, n over ``columns``."""
+        m, n, b = symbol("m"), symbol("n"), symbol("batch_entry")
+        bounds = {
+            "batch_entry": (0, add(product(batch), -1)),
+            "m": (0, add(product(rows), -1)),
+            "n": (0, add(columns, -1)),
+        }
+        facts = self.facts.with_loops(bounds)
+        names = {"m": "m", "n": "n", "batch_entry": "batch"}
+        writer = Writer(self.kernel, facts, names)
+        index: Index = (
+            *delinearize(b if batch else 0, batch, facts),
+            *delinearize(m, rows, facts),
+            n if columns != 1 else 0,
+        )
+
+        def tile(point: Point, at: Index) -> str:
+            if at != index:
+                raise CuvilError("an epilogue reads its tile out of place", where=str(self.main.loc))
+            return "tile[row * ld + column]"
+
+        writer.bound[id(self.main.results[0])] = tile
+        point = Point(writer, 3)
+        for (inside, result), name in zip(self.outputs, self.names, strict=True):
+            point.store(result, name, index, point.element(inside, index))
+        body = "\n".join(point.lines)
+        uses_batch = "batch" if batch else ""
+        self.kernel.body += (
+            "void finish_tile(const void* context, const float* tile, int64_t ld, "
+            f"int64_t {uses_batch}, int64_t m0,\n"
+            "                 int64_t rows, int64_t n0, int64_t columns) {\n@UNPACK@\n"
+            "  for (int64_t row = 0; row < rows; ++row) {\n"
+            "    const int64_t m = m0 + row;\n"
+            "    CUVIL_INDEPENDENT\n"
+            "    for (int64_t column = 0; column < columns; ++column) {\n"
+            "      const int64_t n = n0 + column;\n"
+            f"{body}\n    }}\n  }}\n}}\n"
+        )
+        self.lines.append("  args.epilogue = {finish_tile, &k};")
+
+    def finish(self, struct: str, function: str, include: str) -> Kernel:
+        """Close the run function."""
+        self.kernel.includes.add(include)
+        self.set("pool", "rc.pool")
+        self.kernel.launch += (
+            f"  cuvil::{struct} args = {{}};\n"
+            + "\n".join(self.lines)
+            + f"\n  cuvil::{function}(args);\n"
+        )
+        return self.kernel
+
+
+def packed_size(k: Dim, n: Dim, nr: int) -> Dim:
+    """Floats in the packed form of one [k, n] matrix."""
+    return mul(mul(floordiv(add(n, nr - 1), nr), nr), k)
+
+
+def _matmul(op: Op, main: Op, facts: Facts, target: Target) -> Kernel:
+    form = matmul_form(main, facts)
+    if form is None:
+        raise CuvilError("matmul operands should have been materialised", where=str(main.loc))
+    call = Call(op, main, facts)
+    for name in ("batch", "m", "n", "k", "a_batch", "a_row", "a_col"):
+        call.set(name, getattr(form, name))
+    call.set("a", call.pointer(form.a))
+    _right_operand(call, form, target)
+    lead = main.type.shape[:-2]
+    if call.plain():
+        call.set("c", call.names[0])
+        call.set("c_batch", mul(form.m, form.n))
+        call.set("c_row", form.n)
+    elif form.shared:
+        call.epilogue((*lead, main.type.shape[-2]), form.n)
+    else:
+        call.epilogue((form.m,), form.n, lead)
+    stride = mul(add(floordiv(add(form.k, 15), 16), 1), 16 * 4 * target.mr)
+    offset = call.kernel.scratch or 0
+    name = call.scratch(mul(symbol(THREADS), stride))
+    call.set("scratch", name if offset == 0 else f"{name} + {call.writer.text(offset)}")
+    return call.finish("GemmArgs", "gemm_f32", "gemm.hpp")
+
+
+def _right_operand(call: Call, form: MatmulForm, target: Target) -> None:
+    base = form.b.base
+    if is_constant_operand(call.op, base) and form.b.offset == 0 and form.b_col == 1:
+        call.set("b", call.constant(base, f"gemm:{target.nr}"))
+        size = packed_size(form.k, form.n, target.nr)
+        call.set("b_batch", 0 if form.b_batch == 0 else size)
+        return
+    size = packed_size(form.k, form.n, target.nr)
+    aligned = mul(floordiv(add(size, 15), 16), 16)
+    count: Dim = 1 if form.b_batch == 0 else form.batch
+    packed = call.scratch(mul(mul(aligned, count), 4))
+    text = call.writer.text
+    call.lines.append(f"  float* packed = (float*){packed};")
+    call.lines.append(f"  for (int64_t i = 0; i < {text(count)}; ++i)")
+    call.lines.append(
+        f"    cuvil::pack_b_f32(packed + i * {text(aligned)}, {call.pointer(form.b)} + "
+        f"i * {text(form.b_batch)}, {text(form.k)}, {text(form.n)}, {text(form.b_row)}, "
+        f"{text(form.b_col)});"
+    )
+    call.set("b", "packed")
+    call.set("b_batch", 0 if count == 1 else aligned)
+
+
+def is_constant_operand(op: Op, argument: Value) -> bool:
+    """Whether a region's argument stands for a constant of the block outside."""
+    if argument.op is not None:
+        return False
+    source = op.operands[argument.index].op
+    return source is not None and source.short == "constant"
+
+
+def _window(main: Op, x: Value) -> dict[str, Dim]:
+    """Sizes of a 1-D or 2-D channels-last convolution as the native structs name them."""
+    shape, out = x.type.shape, main.type.shape
+    kernel = main.operands[1].type.shape[2:]
+    flat = len(shape) == 3
+
+    def pair(key: str) -> tuple[Dim, Dim]:
+        values = main.attrs[key]
+        if flat:
+            return (0 if key.startswith("pads") else 1), values[0]
+        return values[0], values[1]
+
+    sizes: dict[str, Dim] = {"n": shape[0], "c": shape[-1]}
+    sizes["h"], sizes["w"] = (1, shape[1]) if flat else shape[1:3]
+    sizes["oh"], sizes["ow"] = (1, out[1]) if flat else out[1:3]
+    sizes["kh"], sizes["kw"] = (1, kernel[0]) if flat else kernel
+    for short, key in (("s", "strides"), ("d", "dilations"), ("p", "pads_lo")):
+        sizes[f"{short}h"], sizes[f"{short}w"] = pair(key)
+    return sizes
+
+
+def _conv(op: Op, main: Op, facts: Facts, target: Target) -> Kernel:
+    call = Call(op, main, facts)
+    x, weight = main.operands[0], main.operands[1]
+    view = trace_view(x, facts)
+    assert view is not None
+    sizes = _window(main, x)
+    groups = main.attrs["groups"]
+    channels, out_channels = sizes["c"], main.type.shape[-1]
+    transposed = main.short == "conv_transpose"
+    depthwise = not transposed and groups == channels == out_channels and groups > 1
+    for name, value in sizes.items():
+        call.set(name, value)
+    call.set("x", call.pointer(view))
+    taps = mul(sizes["kh"], sizes["kw"])
+    assert isinstance(channels, int)
+    if depthwise:
+        call.set("w_packed", call.constant(weight, "depthwise"))
+        scratch = add((channels + 15) // 16 * 64, mul(symbol(THREADS), (56 * taps + 63) // 64 * 64))
+        struct, function, include = "DepthwiseArgs", "depthwise_conv2d_f32", "depthwise.hpp"
+    else:
+        call.set("oc", out_channels)
+        call.set("groups", groups)
+        group_channels = channels // groups
+        if transposed:
+            strides = f"{main.attrs['strides']}:{main.attrs['dilations']}"
+            call.set("w_packed", call.constant(weight, f"conv_transpose:{groups}:{target.nr}:{strides}"))
+            per_thread: Dim = (8 * target.mr * taps + 63) // 64 * 64
+            struct, function, include = (
+                "ConvTransposeArgs", "conv_transpose2d_f32", "conv_transpose.hpp",
+            )  # fmt: skip
+        else:
+            call.set("w_packed", call.constant(weight, f"conv:{groups}:{target.nr}"))
+            stride = 16 * ((taps * group_channels + 15) // 16 + 1)
+            per_thread = (8 * target.mr * taps + 63) // 64 * 64 + target.mr * stride * 4
+            struct, function, include = "ConvArgs", "conv2d_f32", "conv.hpp"
+        scratch = add((group_channels + 15) // 16 * 64, mul(symbol(THREADS), per_thread))
+    call.set("scratch", call.scratch(scratch))
+    if call.plain():
+        call.set("y", call.names[0])
+    else:
+        call.epilogue(main.type.shape[:-1], main.type.shape[-1])
+    return call.finish(struct, function, include)
+
+
+def _attention(op: Op, main: Op, facts: Facts, target: Target) -> Kernel:
+    call = Call(op, main, facts)
+    views = attention_views(main, facts)
+    if views is None or not call.plain():
+        raise CuvilError("attention operands should have been materialised", where=str(main.loc))
+    q, k, v = views[:3]
+    sizes: dict[str, Dim] = {
+        "batch": q.shape[0], "heads": q.shape[1], "kv_heads": k.shape[1],
+        "q_len": q.shape[2], "kv_len": k.shape[2], "head_dim": q.shape[3], "v_dim": v.shape[3],
+    }  # fmt: skip
+    for name, value in sizes.items():
+        call.set(name, value)
+    for letter, view in (("q", q), ("k", k), ("v", v)):
+        call.set(letter, call.pointer(view))
+        for part, stride in zip(("batch", "head", "row"), view.strides, strict=False):
+            call.set(f"{letter}_{part}", stride)
+    if len(views) > 3:
+        _mask(call, views[3], main)
+    call.set("causal", "true" if main.attrs["causal"] else "false")
+    call.set("causal_offset", main.attrs.get("causal_offset", 0))
+    call.set("zero_masked_rows", "true")
+    call.set("scale", f"{float(main.attrs['scale'])!r}f" if main.attrs["scale"] else "0.0f")
+    call.set("out", call.names[0])
+    if main.attrs.get("heads_inner"):
+        row = mul(q.shape[1], v.shape[3])
+        strides: tuple[Dim, ...] = (mul(row, q.shape[2]), v.shape[3], row)
+    else:
+        head = mul(q.shape[2], v.shape[3])
+        strides = (mul(head, q.shape[1]), head, v.shape[3])
+    for part, stride in zip(("batch", "head", "row"), strides, strict=True):
+        call.set(f"out_{part}", stride)
+    call.set("scratch", call.scratch(_attention_scratch(sizes, target)))
+    return call.finish("AttentionArgs", "attention_f32", "attention.hpp")
+
+
+def _mask(call: Call, mask: View, main: Op) -> None:
+    call.set("mask", call.pointer(mask))
+    call.set("mask_kind", 2 if main.operands[3].type.dtype == BOOL else 1)
+    lead = 4 - len(mask.strides)
+    strides = [*([0] * lead), *mask.strides]
+    for part, stride in zip(("batch", "head", "row", "col"), strides, strict=True):
+        call.set(f"mask_{part}", stride)
+
+
+def _attention_scratch(sizes: dict[str, Dim], target: Target) -> Dim:
+    """An upper bound of native attention_scratch_bytes, as an expression."""
+    keys, values = sizes["kv_len"], sizes["v_dim"]
+
+    def pad(n: Dim, to: int) -> Dim:
+        return mul(floordiv(add(n, to - 1), to), to)
+
+    packed_keys = pad(mul(pad(keys, target.nr), sizes["head_dim"]), 16)
+    packed_values = pad(mul(keys, pad(values, target.nr)), 16)
+    block = minimum(pad(keys, target.nr), 576 + target.nr)
+    rows = mul(add(add(block, pad(values, target.nr)), target.nr + 2), target.mr)
+    floats = add(add(packed_keys, packed_values), pad(rows, 16))
+    return mul(mul(symbol(THREADS), floats), 4)
+
+
+_BUILDERS = {
+    "matmul": _matmul,
+    "conv": _conv,
+    "conv_transpose": _conv,
+    "attention": _attention,
+}

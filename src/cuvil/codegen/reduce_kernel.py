@@ -1,0 +1,405 @@
+"""Kernels of reductions, with everything before and after them.
+
+The kept dimensions are the outer loops. For each kept point the reduced dimensions are walked once
+for each *stage*: a reduction belongs to the stage after those that its operand depends on. Sums go
+into lanes (independent accumulators, combined pairwise), so that the order of additions is fixed by
+the source and not by the compiler. Where the last dimension is kept, a block of it forms the lanes
+("columns"); where it is reduced, the lanes run along it ("rows").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from cuvil.analysis.index_map import Index, offset_of
+from cuvil.codegen.kernel import Kernel, storage
+from cuvil.codegen.loops import Loop, merge_loops, unflatten
+from cuvil.codegen.reduction_rules import accumulator, combine, finish, initial
+from cuvil.codegen.scalar import Point, Provider, Writer
+from cuvil.ir.core import Op, Value
+from cuvil.ops.registry import registry
+from cuvil.sym.expr import Dim, add, mul, product, symbol
+from cuvil.sym.facts import Facts
+
+ROW_LANES = 64
+COLUMN_LANES = 64
+
+
+def reduce_kernel(op: Op, facts: Facts) -> Kernel:
+    """The kernel of a fused op of kind "reduce"."""
+    return _Reduce(op, facts).build()
+
+
+@dataclass
+class _Plan:
+    """The reductions by stage, and what is stored: full-domain outputs and reduced ones."""
+
+    stages: list[list[Op]] = field(default_factory=list)
+    full: list[tuple[Value, Value, str]] = field(default_factory=list)
+    reduced: list[tuple[Value, Value, str]] = field(default_factory=list)
+
+
+class _Reduce:
+    def __init__(self, op: Op, facts: Facts) -> None:
+        self.op = op
+        self.domain = op.attrs["domain"]
+        self.axes: tuple[int, ...] = op.attrs["axes"]
+        self.kernel = Kernel(op.attrs["name"])
+        self.base_facts = facts
+        wide = [i for i, d in enumerate(self.domain) if d != 1]
+        self.kept = [i for i in wide if i not in self.axes]
+        self.folded = [i for i in wide if i in self.axes]
+        self.rows = not self.kept or (bool(self.folded) and self.folded[-1] > self.kept[-1])
+        self.levels: dict[int, int] = {}
+        self.plan = self._plan()
+        self._stash: dict[int, tuple[Value, str]] = {}
+
+    def _plan(self) -> _Plan:
+        plan = _Plan()
+        block = self.op.regions[0]
+        for number, (inside, result) in enumerate(
+            zip(block.terminator.operands, self.op.results, strict=True)
+        ):
+            name = self.kernel.buffer(result, f"out{number}", out=True)
+            is_full = inside.type.shape == self.domain and not self._is_reduced(inside)
+            (plan.full if is_full else plan.reduced).append((inside, result, name))
+        levels = self.levels
+        for op in block.ops:
+            level = max((levels.get(id(v), 0) for v in op.operands), default=0)
+            if is_reduction(op):
+                while len(plan.stages) <= level:
+                    plan.stages.append([])
+                plan.stages[level].append(op)
+                level += 1
+            for r in op.results:
+                levels[id(r)] = level
+        return plan
+
+    def _is_reduced(self, value: Value) -> bool:
+        """Whether a value of a domain whose reduced dims are all 1 comes after the reductions."""
+        return not self.folded and value.op is not None and any(
+            is_reduction(o) for o in _ancestry(value.op)
+        )
+
+    def _index(self) -> tuple[Index, Index]:
+        full = tuple(0 if d == 1 else symbol(f"i{a}") for a, d in enumerate(self.domain))
+        reduced = tuple(0 if a in self.axes else i for a, i in enumerate(full))
+        return full, reduced
+
+    def _loops(self, axes: list[int]) -> list[Loop]:
+        return [Loop(f"i{a}", self.domain[a]) for a in axes]
+
+    def _writer(self, rename: dict[str, Dim]) -> Writer:
+        loops = self._loops(self.kept + self.folded)
+        facts = self.base_facts.with_loops({x.var: (0, add(x.extent, -1)) for x in loops})
+        return Writer(self.kernel, facts, {x.var: x.var for x in loops}, rename)
+
+    def build(self) -> Kernel:
+        """Write the range function and its launch."""
+        if any(d == 0 for d in self.op.results[0].type.shape):
+            return self.kernel
+        dry = self._writer({})
+        self._emit(dry, self._loops(self.kept), self._loops(self.folded))
+        kept, rename_kept = merge_loops(self._loops(self.kept), dry.accesses)
+        folded, rename_folded = merge_loops(self._loops(self.folded), dry.accesses)
+        writer = self._writer({**rename_kept, **rename_folded})
+        lines, items, work = self._emit(writer, kept, folded)
+        self.kernel.body = (
+            "void range(void* context, int64_t begin, int64_t end, int32_t) {\n@UNPACK@\n"
+            + "\n".join(lines) + "\n}\n"
+        )  # fmt: skip
+        grain = f"cuvil::grain({writer.text(mul(work, max(1, len(lines) // 8)))})"
+        self.kernel.launch = (
+            f"  cuvil::parallel_for(rc.pool, {writer.text(items)}, {grain}, range, (void*)&k);\n"
+        )
+        return self.kernel
+
+    def _emit(
+        self, writer: Writer, kept: list[Loop], folded: list[Loop]
+    ) -> tuple[list[str], Dim, Dim]:
+        self._stash = {}
+        nest = _Nest(writer, kept, folded, self.rows)
+        head, items = nest.head()
+        point = Point(writer, 2)
+        full, reduced = self._index()
+        for number, stage in enumerate(self.plan.stages):
+            self._stage(nest, point, stage, number, full, reduced)
+        for inside, result, name in self.plan.reduced:
+            def store(p: Point, inside: Value = inside, result: Value = result, name: str = name) -> None:
+                p.store(result, name, reduced, p.element(inside, reduced))
+
+            nest.each_lane(point, store)
+        if self.plan.full:
+            def store_full(p: Point) -> None:
+                for inside, result, name in self.plan.full:
+                    p.store(result, name, full, p.element(inside, full))
+
+            nest.walk(point, store_full)
+        work = product(x.extent for x in folded)
+        if not self.rows:
+            work = mul(work, COLUMN_LANES)
+        return [*head, *point.lines, "  }"], items, work
+
+    def _stage(
+        self, nest: _Nest, point: Point, stage: list[Op], number: int, full: Index, reduced: Index
+    ) -> None:
+        writer = nest.writer
+        names = {}
+        for op in stage:
+            acc = writer.fresh("acc")
+            names[id(op)] = acc
+            nest.declare(point, acc, accumulator(op), initial(op))
+
+        def body(p: Point) -> None:
+            for op in stage:
+                element = p.element(op.operands[0], full)
+                position = nest.position_text(op, self.domain)
+                for line in combine(op, f"{names[id(op)]}", nest.lane, element, position):
+                    p.line(line)
+            self._stash_outputs(p, number, full)
+
+        nest.walk(point, body, lanes=True)
+        for op in stage:
+            count = product(self.domain[a] for a in self.axes)
+            nest.collapse(point, op, names[id(op)], writer.text(count))
+            writer.bound[id(op.results[0])] = nest.result_provider(op, names[id(op)])
+        if self.rows:
+            self._settle_reduced(point, number + 1, reduced)
+
+    def _settle_reduced(self, point: Point, level: int, reduced: Index) -> None:
+        """Compute what follows from finished reductions once for each kept point."""
+        shape = tuple(1 if a in self.axes else d for a, d in enumerate(self.domain))
+        for op in self.op.regions[0].ops:
+            if not is_reduction(op) and len(op.results) == 1 and op.type.shape == shape:
+                known = self.levels.get(id(op.results[0]), 0)
+                if 0 < known <= level and registry()[op.name].fusion == "map":
+                    point.element(op.results[0], reduced)
+
+    def _stash_outputs(self, p: Point, number: int, full: Index) -> None:
+        """Keep an expensive element that a later stage needs in the output it leads to."""
+        writer = p.writer
+        for inside, result, name in self.plan.full:
+            if id(result) in self._stash:
+                continue
+            source = _expensive_source(inside, p, full)
+            if source is None or source.type.dtype != result.type.dtype:
+                continue
+            p.store(result, name, full, p.element(source, full))
+            self._stash[id(result)] = (source, name)
+            writer.bound[id(source)] = _stashed(source, result, name, writer)
+            return
+
+
+def _stashed(source: Value, result: Value, name: str, writer: Writer) -> Provider:
+    """Later stages read the element back from the output buffer."""
+    def provide(point: Point, index: Index) -> str:
+        offset = writer.facts.simplify(offset_of(index, result.type.shape))
+        text = f"{name}[{writer.offset(offset, result.type.dtype.size)}]"
+        return point.set(source.type.dtype.cxx, text)
+
+    return provide
+
+
+def _expensive_source(value: Value, point: Point, full: Index) -> Value | None:
+    """A transcendental operand of ``value`` already computed at this point, seen through maps."""
+    op = value.op
+    while op is not None and registry()[op.name].fusion == "map":
+        for operand in op.operands:
+            inner = operand.op
+            if inner is None or registry()[inner.name].fusion != "map":
+                continue
+            if registry()[inner.name].tolerance == "close" and inner.short != "rsqrt":
+                if point._lookup((id(operand), full)) is not None:
+                    return operand
+        op = op.operands[0].op
+    return None
+
+
+def is_reduction(op: Op) -> bool:
+    """Whether the op is of fusion class "reduce"."""
+    definition = registry().get(op.name)
+    return definition is not None and definition.fusion == "reduce"
+
+
+def _ancestry(op: Op) -> list[Op]:
+    seen: dict[int, Op] = {}
+    work = [op]
+    while work:
+        current = work.pop()
+        if id(current) in seen:
+            continue
+        seen[id(current)] = current
+        work += [v.op for v in current.operands if v.op is not None]
+    return list(seen.values())
+
+
+class _Nest:
+    """The text of the loops around a reduction, in the form for rows or for columns."""
+
+    def __init__(self, writer: Writer, kept: list[Loop], folded: list[Loop], rows: bool) -> None:
+        self.writer = writer
+        self.kept = kept
+        self.folded = folded
+        self.rows = rows
+        self.lane = "lane"
+
+    def head(self) -> tuple[list[str], Dim]:
+        """Opening lines of the shared loop, and how many items it has."""
+        lines = ["  for (int64_t item = begin; item < end; ++item) {"]
+        if self.rows:
+            lines += unflatten(self.writer, self.kept, "item", 2)
+            return lines, product(x.extent for x in self.kept)
+        last = self.kept[-1]
+        blocks = Loop("block", (last.extent + COLUMN_LANES - 1) // COLUMN_LANES)
+        outer = [*self.kept[:-1], blocks]
+        lines += unflatten(self.writer, outer, "item", 2)
+        extent = self.writer.text(last.extent)
+        lines.append(f"    const int64_t first = block * {COLUMN_LANES};")
+        lines.append(
+            f"    const int64_t width = cuvil::minimum({COLUMN_LANES}, {extent} - first);"
+        )
+        return lines, product(x.extent for x in outer)
+
+    def declare(self, point: Point, name: str, ctype: str, value: str) -> None:
+        """Accumulators, one a lane."""
+        lanes = ROW_LANES if self.rows else COLUMN_LANES
+        point.line(f"{ctype} {name}[{lanes}];")
+        point.line(f"for (int64_t lane = 0; lane < {lanes}; ++lane) {name}[lane] = {value};")
+
+    def walk(self, point: Point, body, lanes: bool = False) -> None:  # type: ignore[no-untyped-def]
+        """Loop over the reduced dimensions (and lanes); ``body(point)`` writes one element."""
+        indent = point.indent
+        folded = self.folded
+        plain = folded[:-1] if self.rows else folded
+        for loop in plain:
+            extent = self.writer.text(loop.extent)
+            point.line(f"for (int64_t {loop.var} = 0; {loop.var} < {extent}; ++{loop.var}) {{")
+            point.indent += 1
+        if self.rows and lanes:
+            self._row_lanes(point, body)
+        elif self.rows:
+            self._row(point, body)
+        else:
+            self._columns(point, body)
+        while point.indent > indent:
+            point.indent -= 1
+            point.line("}")
+
+    def _inner(self, point: Point, body, indent: int) -> list[str]:  # type: ignore[no-untyped-def]
+        inner = Point(self.writer, indent, point)
+        body(inner)
+        return inner.lines
+
+    def _row_lanes(self, point: Point, body) -> None:  # type: ignore[no-untyped-def]
+        last = self.folded[-1] if self.folded else None
+        if last is None:
+            point.line("{")
+            point.line("  constexpr int64_t lane = 0;")
+            point.lines += self._inner(point, body, point.indent + 1)
+            point.line("}")
+            return
+        extent = self.writer.text(last.extent)
+        var = last.var
+        step = self.writer.fresh("step")
+        point.line("{")
+        point.indent += 1
+        point.line(f"const auto {step} = [&](int64_t {var}, int64_t lane) "
+                   "__attribute__((always_inline)) {")  # fmt: skip
+        point.lines += self._inner(point, body, point.indent + 1)
+        point.line("};")
+        point.line(f"int64_t {var} = 0;")
+        point.line(f"for (; {var} + {ROW_LANES} <= {extent}; {var} += {ROW_LANES}) {{")
+        point.line("  CUVIL_INDEPENDENT")
+        point.line(f"  for (int64_t lane = 0; lane < {ROW_LANES}; ++lane) {step}({var} + lane, lane);")
+        point.line("}")
+        point.line("CUVIL_INDEPENDENT")
+        point.line(
+            f"for (int64_t lane = 0; lane < {extent} - {var}; ++lane) {step}({var} + lane, lane);"
+        )
+        point.indent -= 1
+        point.line("}")
+
+    def _row(self, point: Point, body) -> None:  # type: ignore[no-untyped-def]
+        if not self.folded:
+            point.line("{")
+            point.lines += self._inner(point, body, point.indent + 1)
+            point.line("}")
+            return
+        last = self.folded[-1]
+        extent = self.writer.text(last.extent)
+        point.line("CUVIL_INDEPENDENT")
+        point.line(f"for (int64_t {last.var} = 0; {last.var} < {extent}; ++{last.var}) {{")
+        point.lines += self._inner(point, body, point.indent + 1)
+        point.line("}")
+
+    def _columns(self, point: Point, body) -> None:  # type: ignore[no-untyped-def]
+        var = self.kept[-1].var
+        lines = self._inner(point, body, point.indent + 1)
+        step = self.writer.fresh("step")
+        point.line(f"const auto {step} = [&](int64_t lane) __attribute__((always_inline)) {{")
+        point.line(f"  const int64_t {var} = first + lane;")
+        point.lines += lines
+        point.line("};")
+        point.line(f"if (width == {COLUMN_LANES}) {{")
+        point.line("  CUVIL_INDEPENDENT")
+        point.line(f"  for (int64_t lane = 0; lane < {COLUMN_LANES}; ++lane) {step}(lane);")
+        point.line("} else {")
+        point.line("  CUVIL_INDEPENDENT")
+        point.line(f"  for (int64_t lane = 0; lane < width; ++lane) {step}(lane);")
+        point.line("}")
+
+    def each_lane(self, point: Point, body) -> None:  # type: ignore[no-untyped-def]
+        """Write ``body`` once for each kept point: once for rows, for each lane for columns."""
+        if self.rows:
+            inner = Point(self.writer, point.indent, point)
+            body(inner)
+            point.lines += inner.lines
+            return
+        point.line("CUVIL_INDEPENDENT")
+        point.line("for (int64_t lane = 0; lane < width; ++lane) {")
+        point.line(f"  const int64_t {self.kept[-1].var} = first + lane;")
+        point.lines += self._inner(point, body, point.indent + 1)
+        point.line("}")
+
+    def collapse(self, point: Point, op: Op, acc: str, count: str) -> None:
+        """Combine the lanes of rows pairwise; finish means."""
+        ctype = accumulator(op)
+        if self.rows:
+            lanes = ROW_LANES if self.folded else 1
+            half = lanes // 2
+            if half:
+                point.line(f"for (int64_t half = {half}; half > 0; half /= 2)")
+                point.line("  for (int64_t lane = 0; lane < half; ++lane) {")
+                for line in combine(op, acc, "lane", f"{acc}[lane + half]", None):
+                    point.line("    " + line)
+                point.line("  }")
+            text = finish(op, f"{acc}[0]", count)
+            point.line(f"const auto {acc}_result = {text};")
+            return
+        text = finish(op, f"{acc}[lane]", count)
+        if text != f"{acc}[lane]":
+            point.line(f"{storage_or(op, ctype)} {acc}_result[{COLUMN_LANES}];")
+            point.line(
+                f"for (int64_t lane = 0; lane < {COLUMN_LANES}; ++lane) "
+                f"{acc}_result[lane] = {text};"
+            )
+
+    def result_provider(self, op: Op, acc: str) -> Provider:
+        """How later code reads the finished reduction."""
+        if self.rows:
+            return lambda point, index: f"{acc}_result"
+        changed = finish(op, f"{acc}[lane]", "1") != f"{acc}[lane]"
+        name = f"{acc}_result" if changed else acc
+        return lambda point, index: f"{name}[lane]"
+
+    def position_text(self, op: Op, domain: tuple[Dim, ...]) -> str | None:
+        """For argmax and argmin: the position along the reduced axis."""
+        if not op.short.startswith("arg"):
+            return None
+        axis = op.attrs["axis"] % len(domain)
+        return "0" if domain[axis] == 1 else f"i{axis}"
+
+
+def storage_or(op: Op, ctype: str) -> str:
+    """The C++ type of a finished reduction."""
+    return storage(op.results[0].type.dtype) if op.short.startswith("arg") else ctype

@@ -1,0 +1,340 @@
+"""Elements of region values as C++ statements: the pull model.
+
+``Point.element(value, index)`` writes, at one point of a loop nest, the statements that compute
+one element and returns its C++ name. Movements become index arithmetic on the way; what is
+computed twice at one index is written once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from cuvil.analysis.index_map import VIEW_OPS, Index, offset_of, pull
+from cuvil.codegen.cxx_expr import cxx
+from cuvil.codegen.kernel import Kernel, symbol_name
+from cuvil.errors import CuvilError
+from cuvil.ir.core import Op, Value
+from cuvil.ir.types import BF16, F16, DType
+from cuvil.ops.registry import registry
+from cuvil.sym.expr import Dim, add, mul, substitute, symbol, symbols_of
+from cuvil.sym.facts import Facts
+
+Provider = Callable[["Point", Index], str]
+
+
+@dataclass
+class Access:
+    """A memory access seen while writing: its offset, and whether it moves data or decides."""
+
+    offset: Dim
+    pure: bool
+    size: int = 0
+
+
+@dataclass
+class Writer:
+    """State of one kernel's text: names, facts, and the accesses seen."""
+
+    kernel: Kernel
+    facts: Facts
+    names: dict[str, str] = field(default_factory=dict)
+    rename: Mapping[str, Dim] = field(default_factory=dict)
+    accesses: list[Access] = field(default_factory=list)
+    bound: dict[int, Provider] = field(default_factory=dict)
+    counter: int = 0
+
+    def fresh(self, prefix: str = "t") -> str:
+        """A new C++ name."""
+        self.counter += 1
+        return f"{prefix}{self.counter}"
+
+    def text(self, dim: Dim) -> str:
+        """An expression in C++; its model symbols become fields of the kernel."""
+        if isinstance(dim, int):
+            return str(dim)
+        dim = substitute(dim, self.rename)
+        for name in symbols_of(dim):
+            if name not in self.names:
+                self.kernel.symbols(symbol(name))
+                self.names[name] = symbol_name(name)
+        return cxx(dim, self.names)
+
+    def offset(self, dim: Dim, size: int) -> str:
+        """The text of a memory offset, recorded as an access."""
+        self.accesses.append(Access(dim, True, size))
+        return self.text(dim)
+
+    def decide(self, dim: Dim) -> str:
+        """The text of an expression whose value matters by itself, recorded."""
+        self.accesses.append(Access(dim, False))
+        return self.text(dim)
+
+
+class Point:
+    """One place in the loop nest: statements so far and the elements already computed there."""
+
+    def __init__(self, writer: Writer, indent: int, parent: Point | None = None) -> None:
+        self.writer = writer
+        self.indent = indent
+        self.parent = parent
+        self.lines: list[str] = []
+        self._known: dict[tuple[int, Index], str] = {}
+
+    def line(self, text: str) -> None:
+        """Append one statement."""
+        self.lines.append("  " * self.indent + text)
+
+    def set(self, ctype: str, expression: str, prefix: str = "t") -> str:
+        """``const ctype tN = expression;`` and its name."""
+        name = self.writer.fresh(prefix)
+        self.line(f"const {ctype} {name} = {expression};")
+        return name
+
+    def _lookup(self, key: tuple[int, Index]) -> str | None:
+        point: Point | None = self
+        while point is not None:
+            found = point._known.get(key)
+            if found is not None:
+                return found
+            point = point.parent
+        return None
+
+    def element(self, value: Value, index: Index) -> str:
+        """The C++ name or literal of ``value[index]``."""
+        key = (id(value), index)
+        found = self._lookup(key)
+        if found is None:
+            found = self._compute(value, index)
+            self._known[key] = found
+        return found
+
+    def _compute(self, value: Value, index: Index) -> str:
+        provider = self.writer.bound.get(id(value))
+        if provider is not None:
+            return provider(self, index)
+        op = value.op
+        if op is None:
+            return self._load(value, index)
+        if op.short in VIEW_OPS:
+            return self.element(op.operands[0], pull(op, index, self.writer.facts))
+        special = _SPECIAL.get(op.short)
+        if special is not None:
+            return special(self, op, index)
+        definition = registry()[op.name]
+        if definition.scalar is None:
+            raise CuvilError(f"{op.name} can't be part of a fused kernel", where=str(op.loc))
+        operands = [self.element(v, index) for v in op.operands]
+        text = definition.scalar(operands, [v.type.dtype for v in op.operands], value.type.dtype)
+        return text if text in operands else self.set(value.type.dtype.cxx, text)
+
+    def _load(self, value: Value, index: Index) -> str:
+        name = self.writer.kernel.buffer(value, buffer_name(value))
+        offset = self.writer.facts.simplify(offset_of(index, value.type.shape))
+        text = f"{name}[{self.writer.offset(offset, value.type.dtype.size)}]"
+        if value.type.dtype.name == "bool":
+            text = f"({text} != 0)"
+        return self.set(value.type.dtype.cxx, text)
+
+    def store(self, value: Value, name: str, index: Index, element: str) -> None:
+        """``name[offset] = element;``"""
+        offset = self.writer.facts.simplify(offset_of(index, value.type.shape))
+        where = self.writer.offset(offset, value.type.dtype.size)
+        self.line(f"{name}[{where}] = {element};")
+
+    def choose(self, condition: str, dtype: DType, yes: Callable[[Point], str],
+               no: Callable[[Point], str]) -> str:  # fmt: skip
+        """``condition ? yes : no`` where only the chosen side is evaluated."""
+        name = self.writer.fresh()
+        self.line(f"{dtype.cxx} {name};")
+        self.line(f"if ({condition}) {{")
+        for side, closing in ((yes, "} else {"), (no, "}")):
+            inner = Point(self.writer, self.indent + 1, self)
+            result = side(inner)
+            self.lines += inner.lines
+            self.line(f"  {name} = {result};")
+            self.line(closing)
+        return name
+
+
+def buffer_name(value: Value) -> str:
+    """A readable C++ name for an operand."""
+    text = "".join(c if c.isascii() and c.isalnum() else "_" for c in value.name).strip("_")
+    return f"in_{text}" if text else f"in{value.index}"
+
+
+def literal(number: Any, dtype: DType) -> str:
+    """A constant in C++."""
+    if dtype in (F16, BF16):
+        bits = np.asarray(number, dtype.numpy).view(np.uint16)
+        return f"uint16_t(0x{int(bits):04x}u)"
+    if dtype.name == "bool":
+        return "true" if number else "false"
+    if dtype.is_integer:
+        value = int(number)
+        if value == -(1 << 63):
+            return "(-0x7fffffffffffffffll - 1)"
+        return f"{dtype.cxx}({value}{'ull' if dtype.kind == 'u' else 'll'})"
+    value = float(number)
+    suffix = "f" if dtype.name == "f32" else ""
+    if math.isnan(value):
+        return f'__builtin_nan{suffix}("")'
+    if math.isinf(value):
+        return f"{'-' if value < 0 else ''}__builtin_inf{suffix}()"
+    short = repr(np.float32(value).item()) if dtype.name == "f32" else repr(value)
+    return f"{_shortest(value, dtype) if dtype.name == 'f32' else short}{suffix}"
+
+
+def _shortest(value: float, dtype: DType) -> str:
+    text = str(np.float32(value))
+    return text if any(c in text for c in ".en") else text + ".0"
+
+
+def _constant(point: Point, op: Op, index: Index) -> str:
+    array = op.attrs["value"].array
+    if array.size != 1:
+        raise CuvilError("a large constant must be an operand of its kernel", where=str(op.loc))
+    return literal(array.reshape(()).item() if op.type.dtype != BF16 else array.reshape(()), op.type.dtype)
+
+
+def _iota(point: Point, op: Op, index: Index) -> str:
+    at = point.writer.decide(index[op.attrs["axis"]])
+    return point.set(op.type.dtype.cxx, from_integer(f"int64_t({at})", op.type.dtype))
+
+
+def from_integer(text: str, dtype: DType) -> str:
+    """An int64_t expression converted to an element of ``dtype``."""
+    if dtype == F16:
+        return f"cuvil::f32_to_f16(float({text}))"
+    if dtype == BF16:
+        return f"cuvil::f32_to_bf16(float({text}))"
+    return f"{dtype.cxx}({text})"
+
+
+def _dims(point: Point, op: Op, index: Index) -> str:
+    values = op.attrs["values"]
+    at = index[0] if index else 0
+    if isinstance(at, int):
+        return f"int64_t({point.writer.decide(values[at])})"
+    where = point.writer.decide(at)
+    text = point.writer.decide(values[-1])
+    for i in reversed(range(len(values) - 1)):
+        text = f"({where} == {i} ? {point.writer.decide(values[i])} : {text})"
+    return point.set("int64_t", text)
+
+
+def _concat(point: Point, op: Op, index: Index) -> str:
+    axis = op.attrs["axis"] % op.type.rank
+    return _concat_from(point, op, index, axis, 0, 0)
+
+
+def _concat_from(point: Point, op: Op, index: Index, axis: int, part: int, start: Dim) -> str:
+    value = op.operands[part]
+    end = add(start, value.type.shape[axis])
+    inside = (*index[:axis], add(index[axis], mul(start, -1)), *index[axis + 1 :])
+    if part == len(op.operands) - 1 or point.writer.facts.less(index[axis], end):
+        return point.element(value, inside)
+    if point.writer.facts.nonnegative(add(index[axis], mul(end, -1))):
+        return _concat_from(point, op, index, axis, part + 1, end)
+    condition = f"{point.writer.decide(index[axis])} < {point.writer.decide(end)}"
+    return point.choose(
+        condition,
+        op.type.dtype,
+        lambda p: p.element(value, inside),
+        lambda p: _concat_from(p, op, index, axis, part + 1, end),
+    )
+
+
+def _pad(point: Point, op: Op, index: Index) -> str:
+    mode = op.attrs.get("mode", "constant")
+    shape = op.operands[0].type.shape
+    facts = point.writer.facts
+    at = tuple(add(i, mul(lo, -1)) for i, lo in zip(index, op.attrs["lo"], strict=True))
+    tests = []
+    moved: list[Dim] = list(at)
+    for axis, (i, size) in enumerate(zip(at, shape, strict=True)):
+        if op.attrs["lo"][axis] == 0 and op.attrs["hi"][axis] == 0:
+            continue
+        inside = facts.nonnegative(i) and facts.less(i, size)
+        if inside:
+            continue
+        if mode == "constant":
+            if not facts.nonnegative(i):
+                tests.append(f"{point.writer.decide(i)} >= 0")
+            if not facts.less(i, size):
+                tests.append(f"{point.writer.decide(i)} < {point.writer.decide(size)}")
+            continue
+        call = f"cuvil::{mode}_index({point.writer.decide(i)}, {point.writer.decide(size)})"
+        moved[axis] = runtime_index(point, call, size)
+    source = op.operands[0]
+    if not tests:
+        return point.element(source, tuple(moved))
+    value = op.attrs.get("value", 0) or 0
+    return point.choose(
+        " && ".join(tests),
+        op.type.dtype,
+        lambda p: p.element(source, tuple(moved)),
+        lambda p: literal(value, op.type.dtype),
+    )
+
+
+def runtime_index(point: Point, text: str, size: Dim) -> Dim:
+    """A C++ integer computed at run time, as an expression known to be in [0, size)."""
+    writer = point.writer
+    name = point.set("int64_t", text, "g")
+    writer.names[name] = name
+    writer.facts = writer.facts.with_loops({name: (0, add(size, -1))})
+    return symbol(name)
+
+
+def _checked(point: Point, element: str, size: Dim) -> Dim:
+    fault = point.writer.kernel.special("fault", "cuvil::Fault *", "fault")
+    size_text = point.writer.decide(size)
+    return runtime_index(
+        point, f"cuvil::checked_index(int64_t({element}), {size_text}, {fault})", size
+    )
+
+
+def _gather(point: Point, op: Op, index: Index) -> str:
+    data, indices = op.operands
+    axis = op.attrs["axis"] % data.type.rank
+    rank = indices.type.rank
+    picked = point.element(indices, index[axis : axis + rank])
+    at = _checked(point, picked, data.type.shape[axis])
+    return point.element(data, (*index[:axis], at, *index[axis + rank :]))
+
+
+def _gather_elements(point: Point, op: Op, index: Index) -> str:
+    data, indices = op.operands
+    axis = op.attrs["axis"] % data.type.rank
+    at = _checked(point, point.element(indices, index), data.type.shape[axis])
+    return point.element(data, (*index[:axis], at, *index[axis + 1 :]))
+
+
+def _gather_nd(point: Point, op: Op, index: Index) -> str:
+    data, indices = op.operands
+    batch = op.attrs.get("batch_dims", 0)
+    lead = indices.type.rank - 1
+    depth = indices.type.shape[-1]
+    assert isinstance(depth, int)
+    where: list[Dim] = list(index[:batch])
+    for k in range(depth):
+        picked = point.element(indices, (*index[:lead], k))
+        where.append(_checked(point, picked, data.type.shape[batch + k]))
+    return point.element(data, (*where, *index[lead:]))
+
+
+_SPECIAL: Mapping[str, Callable[[Point, Op, Index], str]] = {
+    "constant": _constant,
+    "iota": _iota,
+    "dims": _dims,
+    "concat": _concat,
+    "pad": _pad,
+    "gather": _gather,
+    "gather_elements": _gather_elements,
+    "gather_nd": _gather_nd,
+}

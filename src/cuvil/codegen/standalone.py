@@ -1,0 +1,24 @@
+"""Kernels that fuse with nothing: pooling, recurrent layers, resize, sorting, scattering."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from cuvil.codegen.kernel import Kernel
+from cuvil.errors import UnsupportedNode, UnsupportedOpError
+from cuvil.ir.core import Op
+from cuvil.sym.facts import Facts
+from cuvil.target.base import Target
+
+Builder = Callable[[Op, Facts, Target], Kernel]
+
+BUILDERS: Mapping[str, Builder] = {}
+
+
+def standalone_kernel(op: Op, facts: Facts, target: Target) -> Kernel:
+    """The kernel of an op that stands alone. Raises UnsupportedOpError if it has none."""
+    builder = BUILDERS.get(op.short)
+    if builder is None:
+        node = UnsupportedNode(op.name, str(op.results[0].type.dtype), str(op.loc), "no kernel")
+        raise UnsupportedOpError([node], stage="codegen")
+    return builder(op, facts, target)

@@ -1,0 +1,73 @@
+"""The weights file: constants in the layout their kernels read, each once."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from cuvil.codegen import packing
+from cuvil.ir.core import Weight
+
+ALIGNMENT = 64
+Array = np.ndarray[Any, Any]
+
+
+def _gemm(array: Array, arguments: list[str]) -> Array:
+    nr = int(arguments[0])
+    if array.ndim == 2:
+        return packing.pack_gemm_b(array, nr)
+    flat = array.reshape(-1, *array.shape[-2:])
+    return np.stack([packing.pack_gemm_b(m, nr) for m in flat])
+
+
+def _conv(array: Array, arguments: list[str]) -> Array:
+    return packing.pack_conv_weights(array, int(arguments[0]), int(arguments[1]))
+
+
+def _conv_transpose(array: Array, arguments: list[str]) -> Array:
+    groups, nr = int(arguments[0]), int(arguments[1])
+    strides, dilations = (ast.literal_eval(a) for a in arguments[2:4])
+    if array.ndim == 3:
+        array = array[:, :, None, :]
+        strides, dilations = (1, *strides), (1, *dilations)
+    return packing.pack_conv_transpose(array, groups, nr, strides, dilations)
+
+
+def _depthwise(array: Array, arguments: list[str]) -> Array:
+    return packing.pack_depthwise(array)
+
+
+_PACKERS: Mapping[str, Callable[[Array, list[str]], Array]] = {
+    "gemm": _gemm,
+    "conv": _conv,
+    "conv_transpose": _conv_transpose,
+    "depthwise": _depthwise,
+}
+
+
+class WeightLayout:
+    """Assigns an offset to each (constant, packing) and yields the packed data."""
+
+    def __init__(self) -> None:
+        self._offsets: dict[tuple[str, str], int] = {}
+        self.parts: list[tuple[int, Array]] = []
+        self.size = 0
+
+    def place(self, weight: Weight, packing_name: str = "") -> int:
+        """The byte offset of the constant in the file, packed as ``name:arguments``."""
+        key = (weight.digest, packing_name)
+        known = self._offsets.get(key)
+        if known is not None:
+            return known
+        array = weight.array
+        if packing_name:
+            kind, *arguments = packing_name.split(":")
+            array = _PACKERS[kind](array, arguments)
+        offset = self.size
+        self._offsets[key] = offset
+        self.parts.append((offset, np.ascontiguousarray(array)))
+        self.size = -(-(offset + array.nbytes) // ALIGNMENT) * ALIGNMENT
+        return offset

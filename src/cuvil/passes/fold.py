@@ -1,0 +1,85 @@
+"""Constant folding and shape values: what is known at compile time is computed then."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cuvil.analysis.shape_values import ShapeValues
+from cuvil.ir.core import Op, Value, Weight
+from cuvil.ops.registry import registry
+from cuvil.passes.matching import constant_of
+from cuvil.rewrite.rewriter import Rewriter
+from cuvil.rewrite.rule import Context, Outcome, Refusal, Rule
+
+# Folding may not make a constant that is this much larger than what it was made of.
+GROWTH_LIMIT_BYTES = 1 << 16
+SYMBOLIC_LIMIT = 64
+
+_NEVER = ("constant", "dims", "func.return", "yield", "fused", "iota")
+
+
+def _fold(op: Op, context: Context) -> Outcome:
+    """f(constants) -> constant, when that does not grow the weights."""
+    if op.regions or not op.results:
+        return Refusal("it has a region or no result")
+    arrays = []
+    for operand in op.operands:
+        array = constant_of(operand)
+        if array is None:
+            return Refusal("an operand is not constant")
+        arrays.append(array)
+    if not all(r.type.is_static for r in op.results):
+        return Refusal("the result has a symbolic dimension")
+    size = sum(int(np.prod(r.type.shape)) * r.type.dtype.size for r in op.results)
+    if size > GROWTH_LIMIT_BYTES and size > 2 * sum(a.nbytes for a in arrays):
+        return Refusal("the constant would be much larger than its operands")
+
+    def action(rewriter: Rewriter) -> list[Value]:
+        types = [r.type for r in op.results]
+        outs = registry()[op.name].reference(arrays, op.attrs, types)
+        return [
+            rewriter.value("constant", value=Weight(np.asarray(out), op.loc.name)) for out in outs
+        ]
+
+    return action
+
+
+def _shape_value(op: Op, context: Context) -> Outcome:
+    """integer arithmetic on dims -> dims"""
+    result = op.results[0]
+    if not result.type.dtype.is_integer or result.type.rank > 1 or len(op.results) != 1:
+        return Refusal("it is not a small integer vector")
+    if not result.type.is_static or int(np.prod(result.type.shape)) > SYMBOLIC_LIMIT:
+        return Refusal("it is not a small integer vector")
+    found = ShapeValues(context.facts).of(result)
+    if found is None:
+        return Refusal("its value depends on data")
+    values = tuple(found.reshape(-1))
+    scalar = result.type.rank == 0
+    dtype = result.type.dtype
+
+    def action(rewriter: Rewriter) -> list[Value]:
+        if all(isinstance(v, int) for v in values):
+            array = np.array(values, dtype=dtype.numpy).reshape(result.type.shape)
+            return [rewriter.value("constant", value=Weight(array))]
+        made = rewriter.value("dims", values=values, scalar=scalar or None)
+        if made.type.dtype != dtype:
+            made = rewriter.value("cast", [made], dtype=dtype)
+        return [made]
+
+    return action
+
+
+_FOLDABLE = tuple(
+    name.rsplit(".", 1)[-1] for name in registry() if name.rsplit(".", 1)[-1] not in _NEVER
+)
+_INTEGER_CHAIN = (
+    "add", "sub", "mul", "div", "floordiv", "mod", "fmod", "max", "min", "neg", "reshape",
+    "slice", "concat", "gather", "select", "reduce_sum", "reduce_prod", "broadcast",
+)  # fmt: skip
+
+RULES: list[Rule] = [
+    Rule("fold-constant", _FOLDABLE, _fold),
+    Rule("fold-shape-value", _INTEGER_CHAIN, _shape_value),
+]
+

@@ -1,0 +1,227 @@
+"""Fusion: groups of ops become ``cuvil.fused`` ops, one kernel each.
+
+In: canonical IR. Out: a block of constants, ``fused`` ops, kernels that stand alone, and reshapes
+of materialised values (which are free). A ``fused`` op's region is ordinary IR over its operands;
+it holds the movements and small constants that it reads through.
+"""
+
+from __future__ import annotations
+
+from cuvil.analysis.contraction_views import has_kernel, operand_fits
+from cuvil.ir.core import Block, Op, Value
+from cuvil.passes.grouping import ALONE, Group, Grouping, fusion_class
+from cuvil.rewrite.driver import remove_dead
+from cuvil.rewrite.rewriter import Rewriter
+
+_NAME_PARTS = 4
+
+
+def fuse(rewriter: Rewriter, enable: bool = True) -> None:
+    """Rewrite the body into fused ops."""
+    body = rewriter.function.body
+    _copy_awkward_operands(rewriter, body)
+    grouping = Grouping(body, enable)
+    fuser = _Fuser(rewriter, grouping, body.terminator)
+    for group in grouping.ordered():
+        fuser.emit(group)
+    fuser.finish()
+    remove_dead(body, rewriter)
+
+
+def _copy_awkward_operands(rewriter: Rewriter, body: Block) -> None:
+    """Put a ``materialize`` behind operands that a kernel can't read through their movements."""
+    for op in body.ops:
+        kind = fusion_class(op)
+        if kind == "contraction" and has_kernel(op):
+            facts = rewriter.context.facts
+            for index, value in enumerate(op.operands):
+                if not operand_fits(op, index, facts):
+                    _materialize(rewriter, op, index, value)
+        elif kind in ("kernel", "control") and op.name != "func.return":
+            for index, value in enumerate(op.operands):
+                if _is_movement(value):
+                    _materialize(rewriter, op, index, value)
+
+
+def _is_movement(value: Value) -> bool:
+    return (
+        value.op is not None
+        and fusion_class(value.op) in ("movement", "source")
+        and value.op.short not in ("constant", "reshape")
+    ) or (value.op is not None and value.op.short == "reshape" and _is_movement(value.op.operands[0]))
+
+
+def _materialize(rewriter: Rewriter, op: Op, index: int, value: Value) -> None:
+    if rewriter.begin("materialize-operand", op):
+        rewriter.set_operand(op, index, rewriter.value("materialize", [value]))
+
+
+class _Fuser:
+    def __init__(self, rewriter: Rewriter, grouping: Grouping, end: Op) -> None:
+        self.rewriter = rewriter
+        self.grouping = grouping
+        self.end = end
+        self._settled: set[int] = set()
+
+    def emit(self, group: Group) -> None:
+        """Create the fused op of a group before the end of the block."""
+        if group.kind == ALONE:
+            op = group.ops[0]
+            if op is not self.end:
+                self._settle_operands(op)
+                self.rewriter.move_before(op, self.end)
+            return
+        members = {id(op) for op in group.ops}
+        outputs = [
+            r for op in group.ops for r in op.results
+            if any(not self._inside(user, members) for user in r.users)
+        ]  # fmt: skip
+        if not outputs:
+            return
+        self.fused(group, outputs)
+
+    def _inside(self, user: Op, members: set[int]) -> bool:
+        """Whether ``user`` is a member, or a float that only members read."""
+        if id(user) in members:
+            return True
+        if user is self.end or not self.grouping.floats(user):
+            return False
+        return all(self._inside(u, members) for r in user.results for u in r.users)
+
+    def fused(self, group: Group, outputs: list[Value]) -> None:
+        """Build the region and replace the outputs."""
+        first = group.ops[0]
+        block = Block()
+        region = _Region(self.rewriter, self.grouping, group, block)
+        results = [region.value(v) for v in outputs]
+        self.rewriter.at_end(block, first.loc)
+        self.rewriter.op("cuvil.yield", results, result_types=())
+        self.rewriter.at(self.end)
+        made = self.rewriter.op(
+            "cuvil.fused",
+            region.operands,
+            {"kind": group.kind, "name": _name(group.ops), **_extent(group)},
+            regions=[block],
+            result_types=[v.type for v in outputs],
+            loc=first.loc,
+        )
+        self.rewriter.trace.fire("fuse", made)
+        for old, new in zip(outputs, made.results, strict=True):
+            self.rewriter.replace_value(old, new)
+
+    def _settle_operands(self, op: Op) -> None:
+        for value in op.operands:
+            if value.op is not None and self.grouping.floats(value.op):
+                self._settle(value)
+
+    def _settle(self, value: Value) -> None:
+        """Let a reshape of a materialised value, or a constant, stand before the end."""
+        op = value.op
+        assert op is not None
+        if id(op) in self._settled:
+            return
+        self._settled.add(id(op))
+        for operand in op.operands:
+            if operand.op is not None and self.grouping.floats(operand.op):
+                self._settle(operand)
+        if op.short != "constant":
+            self.rewriter.move_before(op, self.end)
+
+    def finish(self) -> None:
+        """Materialise what the function returns, where that is not a kernel's result already."""
+        for index, value in enumerate(self.end.operands):
+            if self._stands(value):
+                self._settle_operands_of_return(value)
+                continue
+            group = Group(-1, "map", value.type.shape, (), [])
+            block = Block()
+            region = _Region(self.rewriter, self.grouping, group, block)
+            result = region.value(value)
+            self.rewriter.at_end(block, value.op.loc if value.op else self.end.loc)
+            self.rewriter.op("cuvil.yield", [result], result_types=())
+            self.rewriter.at(self.end)
+            made = self.rewriter.op(
+                "cuvil.fused",
+                region.operands,
+                {"kind": "map", "name": "copy", "domain": value.type.shape},
+                regions=[block],
+                result_types=[value.type],
+            )
+            self.rewriter.set_operand(self.end, index, made.result)
+
+    def _stands(self, value: Value) -> bool:
+        op = value.op
+        if op is None or op.short == "constant":
+            return False
+        if op.short == "reshape":
+            return self._stands(op.operands[0])
+        return not self.grouping.floats(op)
+
+    def _settle_operands_of_return(self, value: Value) -> None:
+        if value.op is not None and value.op.short == "reshape":
+            self._settle(value)
+
+
+def _extent(group: Group) -> dict[str, object]:
+    extent: dict[str, object] = {"domain": group.domain}
+    if group.kind == "reduce":
+        extent["axes"] = group.axes
+    return extent
+
+
+def _name(ops: list[Op]) -> str:
+    """A readable name of the ops: the contraction or reductions first named, repeats dropped."""
+    names: list[str] = []
+    for op in ops:
+        short = op.short.removeprefix("reduce_")
+        if short not in names and short != "materialize":
+            names.append(short)
+    if not names:
+        return "copy"
+    return "_".join(names[:_NAME_PARTS])
+
+
+class _Region:
+    """Clones the ops of a group, and the floats they read, into a block."""
+
+    def __init__(self, rewriter: Rewriter, grouping: Grouping, group: Group, block: Block) -> None:
+        self.rewriter = rewriter
+        self.grouping = grouping
+        self.members = {id(op) for op in group.ops}
+        self.block = block
+        self.operands: list[Value] = []
+        self._map: dict[int, Value] = {}
+
+    def value(self, value: Value) -> Value:
+        """The value inside the region that stands for ``value``."""
+        known = self._map.get(id(value))
+        if known is not None:
+            return known
+        op = value.op
+        if op is None or not self._clones(op):
+            inside = self.rewriter.add_arg(self.block, value.type, value.name)
+            self.operands.append(value)
+        else:
+            inside = self._clone(op)[value.index]
+        self._map[id(value)] = inside
+        return inside
+
+    def _clones(self, op: Op) -> bool:
+        if id(op) in self.members:
+            return True
+        if op.short == "constant":
+            return bool(op.attrs["value"].array.size == 1)
+        return self.grouping.floats(op)
+
+    def _clone(self, op: Op) -> list[Value]:
+        operands = [self.value(v) for v in op.operands]
+        self.rewriter.at_end(self.block, op.loc)
+        if op.short == "materialize":
+            made = operands
+        else:
+            made = self.rewriter.op(
+                op.name, operands, op.attrs, result_types=[r.type for r in op.results], loc=op.loc
+            ).results
+        for old, new in zip(op.results, made, strict=True):
+            self._map[id(old)] = new
+        return list(made)

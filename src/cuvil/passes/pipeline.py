@@ -1,0 +1,82 @@
+"""The order of the passes: one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from cuvil.ir.core import Module
+from cuvil.passes import (
+    algebra,
+    attention,
+    contraction,
+    decompose,
+    fold,
+    layout,
+    movement,
+)
+from cuvil.passes.cse import eliminate_common
+from cuvil.passes.fusion import fuse
+from cuvil.passes.stages import check_stage
+from cuvil.rewrite.driver import apply_rules
+from cuvil.rewrite.rewriter import Fuel, Rewriter, Trace
+from cuvil.rewrite.rule import Rule
+
+_CLEAN: list[Rule] = [*movement.RULES, *fold.RULES, *algebra.RULES]
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A named step; ``run`` changes the function through the Rewriter."""
+
+    name: str
+    run: Callable[[Rewriter], object]
+
+
+def _rules(name: str, *rules: Rule) -> Pass:
+    return Pass(name, lambda rewriter: apply_rules(rewriter, rules))
+
+
+@dataclass
+class PassOptions:
+    """What steers the pipeline: fusion on or off, fuel, whether refusals are recorded."""
+
+    enable_fusion: bool = True
+    fuel: int | None = None
+    trace: Trace = field(default_factory=Trace)
+    check: bool = False
+
+
+def canonical_passes() -> list[Pass]:
+    """captured -> canonical"""
+    return [
+        _rules("clean", *_CLEAN),
+        Pass("common-subexpressions", eliminate_common),
+        _rules("recognise", *_CLEAN, *attention.RULES),
+        _rules("decompose", *decompose.RULES, *_CLEAN),
+        _rules("channels-last", *layout.TURN_RULES, *layout.SINK_RULES, *_CLEAN),
+        _rules("fold-weights", *contraction.FOLD_RULES, *layout.SINK_RULES, *_CLEAN),
+        _rules("merge-products", *contraction.MERGE_RULES, *_CLEAN),
+        _rules("place-attention", *attention.OUTPUT_RULES, *_CLEAN),
+        Pass("common-subexpressions", eliminate_common),
+    ]
+
+
+def fused_passes(options: PassOptions) -> list[Pass]:
+    """canonical -> fused"""
+    return [Pass("fuse", lambda rewriter: fuse(rewriter, options.enable_fusion))]
+
+
+def lower(module: Module, stage: str, options: PassOptions | None = None) -> Module:
+    """Bring a captured module to ``stage`` in place; returns it."""
+    options = options or PassOptions()
+    rewriter = Rewriter(module.main, Fuel(options.fuel), options.trace)
+    plan = [("canonical", canonical_passes()), ("fused", fused_passes(options))]
+    for name, passes in plan:
+        if module.stage == stage:
+            break
+        for step in passes:
+            step.run(rewriter)
+        module.stage = name
+        check_stage(module)
+    return module

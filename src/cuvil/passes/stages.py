@@ -1,0 +1,31 @@
+"""The stages of a module, and which ops may occur after each."""
+
+from __future__ import annotations
+
+from cuvil.errors import CuvilError
+from cuvil.ir.core import Module, walk
+from cuvil.ops.registry import registry
+
+STAGES = ("captured", "canonical", "fused")
+
+# Composites that canonicalisation takes apart.
+DECOMPOSED = (
+    "softmax", "log_softmax", "layer_norm", "rms_norm", "batch_norm", "group_norm",
+    "instance_norm", "lrn", "lp_norm",
+)  # fmt: skip
+
+
+def check_stage(module: Module) -> None:
+    """Raise CuvilError when the module holds an op that its stage does not allow."""
+    stage = module.stage
+    for op in walk(module.main.body):
+        if op.name not in registry() and op.short not in ("fused", "yield", "return"):
+            raise CuvilError(f"unknown op {op.name} at stage {stage}", where=str(op.loc))
+        if stage != "captured" and op.short in DECOMPOSED:
+            raise CuvilError(f"{op.name} is left at stage {stage}", where=str(op.loc))
+    if stage != "fused":
+        return
+    for op in module.main.body.ops:
+        fusion = registry()[op.name].fusion if op.name in registry() else "control"
+        if fusion in ("map", "reduce", "contraction"):
+            raise CuvilError(f"{op.name} is outside every kernel", where=str(op.loc))
