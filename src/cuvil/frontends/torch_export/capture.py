@@ -17,6 +17,7 @@ from cuvil.frontends.torch_export.examples import resized
 from cuvil.frontends.torch_export.functional import decompose, functional, missing, written_buffers
 from cuvil.frontends.torch_export.guards import (
     collect_guards,
+    follows,
     outputs_agree,
     settle_small,
     sort_guards,
@@ -29,6 +30,7 @@ from cuvil.frontends.torch_export.program import (
     load_program,
     trace_module,
 )
+from cuvil.frontends.torch_export.symbols import implied
 from cuvil.frontends.torch_export.weights import Weights, dtype_from_torch
 from cuvil.ir.core import Location, Module, Value
 from cuvil.ir.types import TensorType
@@ -123,13 +125,16 @@ class _Capture:
         for constraint in user:
             if constraint.known() is False:
                 raise ShapeConstraintError(f"the constraint {constraint} never holds")
-        kept = sort_guards([*user, *naming.constraints, *guards], naming.bounds)
-        small = self._settled(kept.small, naming)
-        return naming, [*kept.firm, *small]
+        kept = sort_guards(
+            [*user, *naming.constraints, *guards, *naming.ranges()],
+            naming.bounds,
+            movable=self.traced.source is not None,
+        )
+        return naming, [*kept.firm, *self._settled(kept.small, naming)]
 
     def _settled(self, small: list[Constraint], naming: Naming) -> list[Constraint]:
-        if not small or self.traced.source is None:
-            return small
+        if not small:
+            return []
         agrees = _Agreement(self.traced, naming)
         return settle_small(small, naming.bounds, self._sizes(naming), agrees)
 
@@ -170,6 +175,13 @@ class _Capture:
             results, self._names(len(results)), name=traced.model_name,
             call=traced.call, source=facts,
         )  # fmt: skip
+        known = list(constraints)
+        module.main.constraints = known + [
+            c for c in module.main.constraints
+            if c not in known
+            and not implied(c, emitter.context.facts)
+            and not follows(c, known, emitter.context.symbols)
+        ]  # fmt: skip
         return converter, module
 
     def _names(self, count: int) -> list[str]:

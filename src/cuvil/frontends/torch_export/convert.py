@@ -41,9 +41,10 @@ def location(node: Node) -> Location:
     """The node's name and the innermost line of user code."""
     frames = _FRAME.findall(node.meta.get("stack_trace") or "")
     users = [f for f in frames if "/torch/" not in f[0] and not f[0].startswith("torch/")]
+    users = [f for f in users if not f[0].endswith("torch_export/program.py")]
     if not users:
         return Location(node.name)
-    path, line = (users or frames)[-1]
+    path, line = users[-1]
     return Location(node.name, f"{path.rsplit('/', 1)[-1]}:{line}")
 
 

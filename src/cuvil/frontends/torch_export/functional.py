@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,6 +14,11 @@ from cuvil.errors import InvalidModelError
 from cuvil.frontends.torch_export.convert import op_key
 from cuvil.frontends.torch_export.program import honest_shapes
 from cuvil.frontends.torch_export.table import RULES, SILENT
+
+_HIDDEN_ALIASES = frozenset(
+    {"dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout", "type_as", "einsum",
+     "broadcast_tensors", "meshgrid", "atleast_1d", "atleast_2d", "atleast_3d"}
+)  # fmt: skip
 
 
 def _mutates(node: Node) -> bool:
@@ -47,24 +53,54 @@ def _plain_chain(node: Node, written: Node) -> bool:
     return True
 
 
+class _Storages:
+    """Which nodes may share memory: those of one fake storage, and the arguments and results of
+    operators that may return an argument though their schema doesn't say so."""
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        self._parent: dict[int, int] = {}
+        self.groups: dict[int, list[Node]] = {}
+        nodes = list(nodes)
+        for node in nodes:
+            if _hides_alias(node):
+                results = [node, *(u for u in node.users if u.target is operator.getitem)]
+                keys = [k for n in (*node.all_input_nodes, *results) if (k := _storage(n))]
+                for key in keys[1:]:
+                    self._parent[self._find(key)] = self._find(keys[0])
+        for node in nodes:
+            key = self.of(node)
+            if key is not None:
+                self.groups.setdefault(key, []).append(node)
+
+    def _find(self, key: int) -> int:
+        while key in self._parent and self._parent[key] != key:
+            key = self._parent[key]
+        return key
+
+    def of(self, node: Node) -> int | None:
+        """The group a node belongs to; None if it is no tensor."""
+        key = _storage(node)
+        return None if key is None else self._find(key)
+
+
+def _hides_alias(node: Node) -> bool:
+    return node.op == "call_function" and op_key(node.target) in _HIDDEN_ALIASES
+
+
 def has_entangled_writes(program: ExportedProgram) -> bool:
     """Whether some in-place op writes to a tensor that has another name: a view, an input, a
     weight. (Fake tensors of a trace share storages as the real ones would.)"""
     writers = [n for n in program.graph.nodes if _mutates(n)]
     if not writers:
         return False
-    owners: dict[int, list[Node]] = {}
-    for node in program.graph.nodes:
-        key = _storage(node)
-        if key is not None:
-            owners.setdefault(key, []).append(node)
+    storages = _Storages(program.graph.nodes)
     for writer in writers:
         for written in _written(writer):
             root = _root(written)
-            if root.op == "placeholder" or _storage(written) is None:
+            group = storages.of(written)
+            if root.op == "placeholder" or group is None:
                 return True
-            same = owners[int(_storage(written) or 0)]
-            if not all(_plain_chain(other, root) for other in same):
+            if not all(_plain_chain(other, root) for other in storages.groups[group]):
                 return True
     return False
 
@@ -73,6 +109,26 @@ def _root(node: Node) -> Node:
     while _mutates(node) and node.args and isinstance(node.args[0], Node):
         node = node.args[0]
     return node
+
+
+def _see_through(program: ExportedProgram) -> dict[Any, Any]:
+    """The decompositions of the operators that hide an alias, which functionalisation has to see
+    through."""
+    defaults = torch.export.default_decompositions()
+    table: dict[Any, Any] = {}
+    for node in program.graph.nodes:
+        if not _hides_alias(node):
+            continue
+        if "dropout" in op_key(node.target):
+            table[node.target] = _evaluated_dropout
+        elif node.target in defaults:
+            table[node.target] = defaults[node.target]
+    return table
+
+
+def _evaluated_dropout(input: torch.Tensor, p: float, train: bool) -> torch.Tensor:
+    """The argument itself, as the kernel gives it (torch's own decomposition copies)."""
+    return torch.dropout(input, p, True) if train else input
 
 
 def functional(program: ExportedProgram) -> ExportedProgram:
@@ -85,7 +141,7 @@ def functional(program: ExportedProgram) -> ExportedProgram:
         return program
     try:
         with honest_shapes():
-            return program.run_decompositions({})
+            return program.run_decompositions(_see_through(program))
     except Exception as error:
         raise InvalidModelError(
             f"the model's in-place writes can't be made functional: {str(error)[:400]}",

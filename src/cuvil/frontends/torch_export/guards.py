@@ -15,12 +15,13 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from cuvil.errors import ShapeConstraintError
 from cuvil.frontends.torch_export.symbols import TorchSymbols, Untranslatable, implied, tighten
 from cuvil.sym.constraint import Constraint
-from cuvil.sym.expr import symbol
+from cuvil.sym.expr import APPLY, Dim, mul, substitute, symbol
 from cuvil.sym.facts import Facts
 
 _TORCH = str(Path(torch.__file__).parent)
 _HERE = str(Path(__file__).parent)
 Bounds = dict[str, tuple[int, "int | None"]]
+SMALL = 4  # sizes below it are tried, where a guard excludes only such
 
 
 @contextmanager
@@ -79,16 +80,48 @@ def collect_guards(
 
 @dataclass(frozen=True)
 class Kept:
-    """Constraints to keep, and those that only exclude sizes 0 and 1."""
+    """Constraints to keep, and those that only exclude a few small sizes."""
 
     firm: list[Constraint]
     small: list[Constraint]
 
 
-def sort_guards(guards: Sequence[Constraint], bounds: Bounds) -> Kept:
-    """Drop what the bounds imply; narrow the bounds by what is firm; set aside 0/1 exclusions."""
+def _raised(bounds: Bounds, low: int) -> Facts:
+    return Facts({n: (max(a, low), high) for n, (a, high) in bounds.items()})
+
+
+def follows(guard: Constraint, firm: Sequence[Constraint], bounds: Bounds) -> bool:
+    """Whether the guard is implied once ``n % c == 0`` is used to write n as c * k."""
+    table: dict[str, Dim] = {}
+    for rule in firm:
+        name = _divided(rule)
+        if name is not None:
+            table[name[0]] = mul(symbol(f"{name[0]}__quotient"), name[1])
+    if not table:
+        return False
+    left, right = substitute(guard.left, table), substitute(guard.right, table)
+    known = {n: b for n, b in bounds.items() if n not in table}
+    return implied(Constraint(left, guard.relation, right), Facts(known))
+
+
+def _divided(rule: Constraint) -> tuple[str, int] | None:
+    """(name, c) of a rule ``name % c == 0``."""
+    if rule.relation != "==" or rule.right != 0 or isinstance(rule.left, int):
+        return None
+    atoms = [atom for monomial, _ in rule.left.terms for atom, _ in monomial]
+    if len(atoms) != 1 or atoms[0].kind != "mod" or rule.left != APPLY["mod"](*atoms[0].args):
+        return None
+    name, by = atoms[0].args
+    plain = str(name).isidentifier() and isinstance(by, int)
+    return (str(name), int(by)) if plain else None  # type: ignore[arg-type]
+
+
+def sort_guards(guards: Sequence[Constraint], bounds: Bounds, *, movable: bool) -> Kept:
+    """Drop what the bounds imply and narrow the bounds by what is firm. Where the guards are
+    ``movable`` (the model can be run again), those that exclude only sizes below 4 are set aside.
+    """
     facts = Facts(bounds)
-    larger = Facts({n: (max(low, 2), high) for n, (low, high) in bounds.items()})
+    larger = _raised(bounds, SMALL)
     firm: list[Constraint] = []
     small: list[Constraint] = []
     for guard in guards:
@@ -98,10 +131,13 @@ def sort_guards(guards: Sequence[Constraint], bounds: Bounds) -> Kept:
             raise ShapeConstraintError(
                 f"the model needs {guard}, which never holds", where=guard.origin
             )
-        (small if implied(guard, larger) else firm).append(guard)
-    for guard in firm:
-        tighten(bounds, guard)
-    facts = Facts(bounds)
+        user = guard.origin == "user"
+        if movable and not user and implied(guard, larger):
+            small.append(guard)
+        elif user or not follows(guard, firm, bounds):
+            firm.append(guard)
+            tighten(bounds, guard)
+            facts = Facts(bounds)
     return Kept(firm, [g for g in small if not implied(g, facts)])
 
 
@@ -111,23 +147,21 @@ Agrees = Callable[[Mapping[str, int]], bool]
 def settle_small(
     small: Sequence[Constraint], bounds: Bounds, sizes: Mapping[str, int], agrees: Agrees
 ) -> list[Constraint]:
-    """Decide guards that exclude only sizes 0 and 1, by running the program at those sizes.
+    """Decide guards that exclude only small sizes, by running the program at those sizes.
 
     Such a guard marks a branch that was taken for larger sizes, or a special case of an operator.
     ``agrees(sizes)`` says whether the traced program gives what the model gives. Where it does,
-    the guard is dropped; where it doesn't, the size stays excluded.
+    the guard is dropped; where it doesn't, the size and those below stay excluded.
     """
-    names = sorted({n for g in small for n in g.symbols()})
     kept: list[Constraint] = []
     lowest: dict[str, int] = {}
-    for name in names:
+    for name in sorted({n for g in small for n in g.symbols()}):
         low, high = bounds[name]
-        origin = next(g.origin for g in small if name in g.symbols())
-        for size in (1, 0):
-            if size < low or (high is not None and size > high):
+        for size in range(SMALL - 1, low - 1, -1):
+            if high is not None and size > high:
                 continue
             if not agrees({**sizes, name: size}):
-                kept.append(Constraint(symbol(name), ">=", size + 1, origin))
+                kept.append(_at_least(name, size + 1, small))
                 break
             lowest[name] = size
     if len(lowest) > 1 and not agrees({**sizes, **lowest}):
@@ -137,6 +171,11 @@ def settle_small(
     return kept
 
 
+def _at_least(name: str, low: int, small: Sequence[Constraint]) -> Constraint:
+    """``name >= low`` with the origin of a guard over it, one that names a place if possible."""
+    origins = [g.origin for g in small if name in g.symbols()]
+    origin = next((o for o in origins if ":" in o), origins[0])
+    return Constraint(symbol(name), ">=", low, origin)
 
 
 def outputs_agree(

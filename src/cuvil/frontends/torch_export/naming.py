@@ -40,7 +40,6 @@ class Naming:
         self._map_symbols()
         self._relate()
         self._name_the_rest()
-        self._use_ranges()
 
     def input_dims(self, index: int) -> tuple[Dim, ...]:
         """The dims of an input in the user's names."""
@@ -137,37 +136,24 @@ class Naming:
                     if self.symbols.bind(size, symbol(name)):
                         self.bounds[name] = (0, None)
 
-    def _use_ranges(self) -> None:
+    def ranges(self) -> list[Constraint]:
         """The program's own ranges. A lower end of 2 is torch's habit, not a need, where the
         user gave bounds; a program without any is taken at its word."""
+        out: list[Constraint] = []
         for key, span in self.traced.program.range_constraints.items():
-            if not isinstance(key, sympy.Symbol) or key.name not in self.symbols.table:
+            name = str(self.symbols.table.get(str(key), ""))
+            if not isinstance(key, sympy.Symbol) or name not in self.bounds:
                 continue
-            dim = self.symbols.table[key.name]
             low = int(span.lower) if span.lower.is_Integer else 0
-            high = int(span.upper) if span.upper.is_Integer else None
-            name = str(dim)
-            if name not in self.bounds:
-                continue
-            named = name in self.traced.spec.bounds and self.traced.spec.bounds[name][0] > 0
+            named = self.traced.spec.bounds.get(name, (0, None))[0] > 0
             if low == _ARTEFACT and (named or self.traced.source is not None):
                 low = 0
-            self._narrow(name, low, high)
-
-    def _narrow(self, name: str, low: int, high: int | None) -> None:
-        old_low, old_high = self.bounds[name]
-        origin = "torch.export's range of this dim"
-        if low > old_low:
-            self.constraints.append(Constraint(symbol(name), ">=", low, origin))
-            old_low = low
-        if high is not None and (old_high is None or high < old_high):
-            self.constraints.append(Constraint(symbol(name), "<=", high, origin))
-            old_high = high
-        if old_high is not None and old_high < old_low:
-            raise ShapeConstraintError(
-                f"the program allows {name} from {low} to {high}, which the bounds given exclude"
-            )
-        self.bounds[name] = (old_low, old_high)
+            origin = "torch.export's range of this dim"
+            if low:
+                out.append(Constraint(symbol(name), ">=", low, origin))
+            if span.upper.is_Integer:
+                out.append(Constraint(symbol(name), "<=", int(span.upper), origin))
+        return out
 
 
 def input_shapes(traced: Traced) -> list[Sequence[Any]]:

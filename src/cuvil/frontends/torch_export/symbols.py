@@ -207,6 +207,9 @@ def implied(constraint: Constraint, facts: Facts) -> bool:
     known = Constraint(left, constraint.relation, right).known()
     if known is not None:
         return known
+    low, high = facts.bounds(difference)
+    if _between(constraint.relation, low, high):
+        return True
     up, down = facts.nonnegative, mul(difference, -1)
     if constraint.relation == ">=":
         return up(difference)
@@ -219,6 +222,17 @@ def implied(constraint: Constraint, facts: Facts) -> bool:
     if constraint.relation == "!=":
         return up(add(difference, -1)) or up(add(down, -1))
     return up(difference) and up(down)
+
+
+def _between(relation: str, low: int, high: int | None) -> bool:
+    """Whether ``x relation 0`` holds for all x from low to high."""
+    if relation in (">=", ">"):
+        return low >= 0 if relation == ">=" else low > 0
+    if relation in ("<=", "<"):
+        return high is not None and (high <= 0 if relation == "<=" else high < 0)
+    if relation == "!=":
+        return low > 0 or (high is not None and high < 0)
+    return low == 0 == high
 
 
 def tighten(

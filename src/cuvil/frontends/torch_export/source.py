@@ -1,0 +1,48 @@
+"""The PyTorch model as a source to check an artifact against, and inputs as it takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils import _pytree as pytree
+
+
+def as_tensors(tree: Any) -> Any:
+    """NumPy arrays anywhere in ``tree`` as tensors; everything else as it is."""
+    return pytree.tree_map(
+        lambda x: torch.from_numpy(np.ascontiguousarray(x)) if isinstance(x, np.ndarray) else x,
+        tree,
+    )
+
+
+def zeros(shape: Sequence[int], dtype_name: str) -> torch.Tensor:
+    """A tensor of zeros; floats are small random numbers from a fixed seed instead."""
+    dtype = getattr(torch, dtype_name)
+    if dtype.is_floating_point:
+        generator = torch.Generator().manual_seed(0)
+        return torch.randn(tuple(shape), generator=generator).to(dtype)
+    return torch.zeros(tuple(shape), dtype=dtype)
+
+
+def run_eager(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    """The tensors among the model's outputs, flattened in order, as NumPy arrays."""
+    module = model.module() if isinstance(model, torch.export.ExportedProgram) else model
+    training = [m for m in module.modules() if m.training] if hasattr(module, "modules") else []
+    if training and not isinstance(model, torch.export.ExportedProgram):
+        module.eval()
+    try:
+        with torch.no_grad():
+            out = module(*args, **dict(kwargs))
+    finally:
+        for m in training:
+            m.training = True
+    leaves = pytree.tree_leaves(out)
+    return [_array(x) for x in leaves if isinstance(x, torch.Tensor)]
+
+
+def _array(tensor: torch.Tensor) -> Any:
+    tensor = tensor.detach().contiguous()
+    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
