@@ -42,6 +42,12 @@ def model(
     return helper.make_model(graph, opset_imports=opsets, ir_version=more.pop("ir", 8), **more)
 
 
+def one(op: str, shape: Any, opset: int, constants: Any = None, **attrs: Any) -> Any:
+    """A model of one operator over x and constants."""
+    names = ["x", *(constants or {})]
+    return model([node(op, names, ["y"], **attrs)], {"x": (FLOAT, shape)}, ["y"], constants, opset)
+
+
 def retyped(proto: ModelProto, *types: int) -> ModelProto:
     """The model with its outputs declared of these element types."""
     for value, kind in zip(proto.graph.output, types, strict=True):

@@ -11,15 +11,9 @@ from onnx import TensorProto, helper
 from cuvil.errors import InvalidModelError, ShapeConstraintError, UnsupportedOpError
 from cuvil.frontends.onnx import capture_onnx
 from cuvil.reference.interpreter import run_module
-from tests.frontends.onnx_models import FLOAT, INT64, check, floats, model, node, retyped
+from tests.frontends.onnx_models import FLOAT, INT64, check, floats, model, node, one, retyped
 
 I64 = np.int64
-
-
-def _one(op: str, shape: Any, opset: int, constants: Any = None, **attrs: Any) -> Any:
-    """A model of one operator over x and constants."""
-    names = ["x", *(constants or {})]
-    return model([node(op, names, ["y"], **attrs)], {"x": (FLOAT, shape)}, ["y"], constants, opset)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +69,7 @@ def _one(op: str, shape: Any, opset: int, constants: Any = None, **attrs: Any) -
 )  # fmt: skip
 def test_versions(op: str, opset: int, constants: Any, attrs: Any) -> None:
     """The same operator, symbolic and static, at two sizes."""
-    symbolic = _one(op, ("a", "b", 4), opset, constants, **attrs)
+    symbolic = one(op, ("a", "b", 4), opset, constants, **attrs)
     if op == "TopK":
         symbolic = model(
             [node(op, ["x", "k"], ["y", "i"], **attrs)],
@@ -151,7 +145,7 @@ def test_matmul_shapes(a: Any, b: Any) -> None:
 @pytest.mark.parametrize("c", [(), (4,), (2, 1), (2, 4)])
 def test_gemm(trans_a: int, trans_b: int, c: tuple[int, ...]) -> None:
     a, b = floats(3, 2) if trans_a else floats(2, 3), floats(4, 3) if trans_b else floats(3, 4)
-    proto = _one(
+    proto = one(
         "Gemm", a.shape, 13, {"b": b, "c": np.asarray(floats(*c))},
         transA=trans_a, transB=trans_b, alpha=0.5, beta=2.0,
     )  # fmt: skip
@@ -184,43 +178,6 @@ def test_einsum(equation: str, shapes: list[tuple[int, ...]]) -> None:
     arrays = {k: floats(*s, seed=i) for i, (k, s) in enumerate(zip(names, shapes))}
     (got,) = run_module(capture_onnx(proto), arrays)
     np.testing.assert_allclose(got, np.einsum(equation, *arrays.values()), rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("auto", ["SAME_UPPER", "SAME_LOWER", "VALID"])
-@pytest.mark.parametrize("op", ["Conv", "MaxPool", "AveragePool"])
-@pytest.mark.parametrize("stride", [1, 2, 3])
-def test_automatic_padding_of_symbolic_sizes(op: str, auto: str, stride: int) -> None:
-    attrs: dict[str, Any] = {"auto_pad": auto, "strides": [stride, stride]}
-    constants = {"w": floats(3, 2, 3, 4)} if op == "Conv" else {}
-    if op != "Conv":
-        attrs["kernel_shape"] = [3, 4]
-    proto = _one(op, ("n", 2, "h", "w_"), 17, constants, **attrs)
-    check(proto, *({"x": floats(1, 2, h, w)} for h, w in ((7, 8), (8, 9), (9, 4), (4, 11))))
-
-
-def test_max_pool_indices() -> None:
-    for order in (0, 1):
-        proto = model(
-            [node("MaxPool", ["x"], ["y", "i"], kernel_shape=[2, 2], storage_order=order)],
-            {"x": (FLOAT, ("n", 2, "h", "w"))},
-            ["y", "i"],
-        )
-        check(retyped(proto, FLOAT, INT64), {"x": floats(2, 2, 4, 5)}, {"x": floats(1, 2, 3, 3)})
-
-
-@pytest.mark.parametrize(
-    "attrs",
-    [
-        {"pads": [1, 0, 0, 1], "strides": [2, 2], "output_padding": [1, 1]},
-        {"output_shape": [9, 11], "strides": [2, 2]},
-        {"auto_pad": "SAME_UPPER", "strides": [2, 2]},
-        {"auto_pad": "SAME_LOWER", "strides": [2, 2]},
-        {"group": 2, "dilations": [2, 1]},
-    ],
-)
-def test_conv_transpose(attrs: dict[str, Any]) -> None:
-    proto = _one("ConvTranspose", (1, 2, 4, 5), 11, {"w": floats(2, 3, 3, 3)}, **attrs)
-    check(proto, {"x": floats(1, 2, 4, 5)})
 
 
 def _shape_model(nodes: Any, constants: Any, outputs: Any = ("y",)) -> Any:
@@ -296,17 +253,17 @@ def test_reshape_that_data_decides_is_refused() -> None:
         capture_onnx(proto, fixed_inputs={"shape": np.array([2, 3], np.int32)})
 
 
-def test_reshape_allowzero_and_minus_one() -> None:
-    zero = _one("Reshape", (0, 3), 14, {"s": np.array([3, 0], I64)}, allowzero=1)
+def test_reshape_allowzero_and_minusone() -> None:
+    zero = one("Reshape", (0, 3), 14, {"s": np.array([3, 0], I64)}, allowzero=1)
     assert capture_onnx(zero).main.outputs[0].type.shape == (3, 0)
     with pytest.raises(InvalidModelError, match="more than one -1"):
-        capture_onnx(_one("Reshape", (6,), 14, {"s": np.array([-1, -1], I64)}))
+        capture_onnx(one("Reshape", (6,), 14, {"s": np.array([-1, -1], I64)}))
     with pytest.raises(InvalidModelError, match="don't divide"):
-        capture_onnx(_one("Reshape", (7,), 14, {"s": np.array([2, -1], I64)}))
+        capture_onnx(one("Reshape", (7,), 14, {"s": np.array([2, -1], I64)}))
 
 
 def test_symbolic_reshape_adds_the_constraint_it_needs() -> None:
-    module = capture_onnx(_one("Reshape", ("n",), 14, {"s": np.array([4, -1], I64)}))
+    module = capture_onnx(one("Reshape", ("n",), 14, {"s": np.array([4, -1], I64)}))
     run_module(module, {"x": floats(8)})
     with pytest.raises(ShapeConstraintError):
         run_module(module, {"x": floats(7)})
@@ -340,139 +297,6 @@ def test_split_sizes() -> None:
     check(uneven, {"x": floats(7, 3)})
 
 
-def _branch(name: str, op: str) -> Any:
-    out = helper.make_tensor_value_info("r", FLOAT, None)
-    return helper.make_graph([node(op, ["x"], ["r"])], name, [], [out])
-
-
-def test_if_takes_the_known_branch() -> None:
-    nodes = [
-        node("Shape", ["x"], ["shape"]),
-        node("Size", ["shape"], ["rank"]),
-        node("Equal", ["rank", "three"], ["is3"]),
-        node("Not", ["is3"], ["isnt"]),
-        node(
-            "If", ["isnt"], ["y"], then_branch=_branch("t", "Exp"), else_branch=_branch("e", "Neg")
-        ),
-    ]
-    module = check(_shape_model(nodes, {"three": np.array(3, I64)}), {"x": floats(1, 2, 6)})
-    assert "neg" in [op.short for op in module.main.walk()]
-    data = model(
-        [
-            node(
-                "If", ["c"], ["y"], then_branch=_branch("t", "Exp"), else_branch=_branch("e", "Neg")
-            )
-        ],
-        {"c": (TensorProto.BOOL, ()), "x": (FLOAT, (2,))},
-        ["y"],
-    )
-    with pytest.raises(UnsupportedOpError, match="condition is not known"):
-        capture_onnx(data)
-
-
-def test_loop_of_known_length_is_written_out() -> None:
-    def info(name: str, kind: int, shape: Any) -> Any:
-        return helper.make_tensor_value_info(name, kind, shape)
-
-    body = helper.make_graph(
-        [
-            node("Identity", ["c"], ["c2"]),
-            node("Cast", ["i"], ["f"], to=FLOAT),
-            node("Add", ["s", "f"], ["s2"]),
-            node("Mul", ["s2", "x"], ["row"]),
-        ],
-        "body",
-        [info("i", INT64, ()), info("c", TensorProto.BOOL, ()), info("s", FLOAT, (3,))],
-        [info("c2", TensorProto.BOOL, ()), info("s2", FLOAT, (3,)), info("row", FLOAT, (3,))],
-    )
-    proto = model(
-        [node("Loop", ["trips", "", "x"], ["last", "rows"], body=body)],
-        {"x": (FLOAT, (3,))},
-        ["last", "rows"],
-        {"trips": np.array(4, I64)},
-    )
-    check(proto, {"x": floats(3)})
-
-
-@pytest.mark.parametrize("op", ["LSTM", "GRU", "RNN"])
-@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
-def test_recurrent_layers(op: str, direction: str) -> None:
-    gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[op]
-    d = 2 if direction == "bidirectional" else 1
-    constants = {
-        "w": floats(d, gates * 5, 3, seed=1), "r": floats(d, gates * 5, 5, seed=2),
-        "b": floats(d, gates * 10, seed=3), "l": np.array([4, 2], np.int32),
-        "h": floats(d, 2, 5, seed=4),
-    }  # fmt: skip
-    outputs = ["y", "yh", "yc"] if op == "LSTM" else ["y", "yh"]
-    proto = model(
-        [node(op, ["x", *constants], outputs, hidden_size=5, direction=direction)],
-        {"x": (FLOAT, ("t", 2, 3))}, outputs, constants,
-    )  # fmt: skip
-    check(proto, {"x": floats(4, 2, 3)}, {"x": floats(6, 2, 3)})
-
-
-@pytest.mark.parametrize(
-    ("mode", "coordinate"),
-    [
-        ("nearest", "asymmetric"), ("linear", "half_pixel"), ("linear", "align_corners"),
-        ("cubic", "half_pixel"), ("linear", "pytorch_half_pixel"),
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("scale", [2.0, 1.5, 0.5])
-def test_resize_by_scales_of_symbolic_sizes(mode: str, coordinate: str, scale: float) -> None:
-    attrs = {"mode": mode, "coordinate_transformation_mode": coordinate}
-    proto = model(
-        [node("Resize", ["x", "", "s"], ["y"], **attrs)],
-        {"x": (FLOAT, (1, 2, "h", "w"))}, ["y"], {"s": np.array([1, 1, scale, scale], np.float32)},
-    )  # fmt: skip
-    check(proto, {"x": floats(1, 2, 4, 6)}, {"x": floats(1, 2, 8, 2)}, tolerance=1e-4)
-
-
-@pytest.mark.parametrize("scale", [2.0, 0.6])
-def test_resize_of_opset_10(scale: float) -> None:
-    proto = _one("Resize", (1, 1, 5, 7), 10, {"s": np.array([1, 1, scale, 2], np.float32)})
-    check(proto, {"x": floats(1, 1, 5, 7)})
-
-
-def test_quantised_operators() -> None:
-    rng = np.random.default_rng(0)
-    constants = {
-        "xs": np.float32(0.1), "xz": np.uint8(12), "w": rng.integers(-9, 9, (3, 2, 3, 3), np.int8),
-        "ws": np.array([0.1, 0.2, 0.3], np.float32), "wz": np.zeros(3, np.int8),
-        "ys": np.float32(0.4), "yz": np.uint8(100), "b": np.array([5, -6, 7], np.int32),
-    }  # fmt: skip
-    nodes = [
-        node("QuantizeLinear", ["x", "xs", "xz"], ["q"]),
-        node("QLinearConv", ["q", "xs", "xz", "w", "ws", "wz", "ys", "yz", "b"], ["c"]),
-        node("DequantizeLinear", ["c", "ys", "yz"], ["y"]),
-        node("DynamicQuantizeLinear", ["x"], ["d", "ds", "dz"]),
-    ]
-    proto = model(
-        nodes, {"x": (FLOAT, (1, 2, "h", 6))}, ["q", "c", "y", "d", "ds", "dz"], constants
-    )
-    u8 = TensorProto.UINT8
-    check(retyped(proto, u8, u8, FLOAT, u8, FLOAT, u8), {"x": floats(1, 2, 5, 6)})
-
-
-def test_sequences_are_taken_apart() -> None:
-    nodes = [
-        node("SplitToSequence", ["x", "two"], ["s"], axis=1),
-        node("SequenceLength", ["s"], ["n"]),
-        node("SequenceAt", ["s", "minus"], ["last"]),
-        node("SequenceInsert", ["s", "last", "zero"], ["t"]),
-        node("ConcatFromSequence", ["t"], ["y"], axis=1),
-        node("Identity", ["s"], ["parts"]),
-    ]
-    constants = {"two": np.array(2, I64), "minus": np.array(-1, I64), "zero": np.array(0, I64)}
-    proto = model(nodes, {"x": (FLOAT, (2, 5))}, ["n", "y"], constants)
-    check(retyped(proto, INT64, FLOAT), {"x": floats(2, 5)})
-    proto.graph.output.append(helper.make_tensor_sequence_value_info("parts", FLOAT, None))
-    module = capture_onnx(proto)
-    assert module.main.output_names == ["n", "y", "parts_0", "parts_1", "parts_2"]
-    assert [v.type.shape[1] for v in module.main.outputs[2:]] == [2, 2, 1]
-
-
 def test_a_big_constant_of_shape_is_stored_only_when_it_is_not_huge() -> None:
     def fill(*shape: int) -> Any:
         proto = model(
@@ -494,3 +318,28 @@ def test_locations_name_the_source_nodes() -> None:
     )
     places = {str(op.loc) for op in capture_onnx(proto).main.walk()}
     assert {"act (Relu)", "Neg_1 (Neg)"} <= places
+
+
+def test_folded_integer_arithmetic_keeps_its_sign_rules() -> None:
+    """Constants of shape arithmetic fold as the operators are defined, not as floors."""
+    nodes = [
+        node("Mod", ["a", "b"], ["m"], fmod=1),
+        node("Div", ["a", "b"], ["d"]),
+        node("Mod", ["a", "b"], ["f"]),
+    ]
+    constants = {"a": np.array([-7, 7], I64), "b": np.array([3, -3], I64)}
+    check(retyped(model(nodes, {}, ["m", "d", "f"], constants), INT64, INT64, INT64), {})
+
+
+def test_division_of_a_size_that_may_be_negative_becomes_a_constraint() -> None:
+    nodes = [
+        node("Shape", ["x"], ["s"]),
+        node("Sub", ["s", "four"], ["less"]),
+        node("Div", ["less", "two"], ["half"]),
+        node("Add", ["half", "two"], ["size"]),
+        node("ConstantOfShape", ["size"], ["y"]),
+    ]
+    constants = {"four": np.array([4], I64), "two": np.array([2], I64)}
+    module = check(model(nodes, {"x": (FLOAT, ("n",))}, ["y"], constants), {"x": floats(9)})
+    with pytest.raises(ShapeConstraintError, match="n"):
+        run_module(module, {"x": floats(3)})

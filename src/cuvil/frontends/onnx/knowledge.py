@@ -21,6 +21,7 @@ from cuvil.sym.expr import Dim, Expr, add, floordiv, mul
 Array = np.ndarray[Any, Any]
 Ratio = tuple[Dim, int]
 _SMALL = 64
+MOST_DIMS = 1 << 16
 _CONSTANT_LIMIT = 1 << 24
 _MOVES = ("reshape", "transpose", "broadcast", "slice", "concat", "gather")
 
@@ -35,28 +36,42 @@ class Knowledge:
 
     def array(self, value: Value) -> Array | None:
         """The elements, if they depend on constants only and are not too many."""
-        found = self.e.constant(value)
-        if found is not None:
-            return found
-        kept = self._arrays.get(id(value))
-        if kept is None:
-            kept = self._arrays[id(value)] = (value, self._fold(value))
-        return kept[1]
+        todo = [value]
+        while todo:
+            current = todo[-1]
+            waits = self._waits(current)
+            if waits:
+                todo.extend(waits)
+                continue
+            if id(current) not in self._arrays:
+                self._arrays[id(current)] = (current, self._fold(current))
+            todo.pop()
+        return self._arrays[id(value)][1]
+
+    def _waits(self, value: Value) -> list[Value]:
+        """Operands whose arrays are still to be asked for; none if the answer doesn't need them."""
+        op = value.op
+        if id(value) in self._arrays or op is None or not _foldable(value):
+            return []
+        kept = [self._arrays.get(id(v)) for v in op.operands]
+        if any(k is not None and k[1] is None for k in kept):
+            return []
+        return [v for v, k in zip(op.operands, kept, strict=True) if k is None]
 
     def _fold(self, value: Value) -> Array | None:
         op = value.op
-        if op is None or not value.type.is_static or op.regions:
+        if op is None:
             return None
-        if int(value.type.elements) > _CONSTANT_LIMIT:  # type: ignore[arg-type]
-            return None
-        if any(isinstance(d, Expr) for key in ("values", "start") for d in op.attrs.get(key, ())):
+        if op.short == "constant":
+            return self.e.constant(value)
+        if not _foldable(value):
             return None
         operands = []
         for operand in op.operands:
-            array = self.array(operand)
-            if array is None:
+            kept = self._arrays.get(id(operand))
+            if kept is None or kept[1] is None:
                 return None
-            operands.append(array)
+            operands.append(kept[1])
         rule = registry()[op.name].reference
         return np.asarray(rule(operands, op.attrs, [r.type for r in op.results])[value.index])
 
@@ -64,11 +79,10 @@ class Knowledge:
         """The elements of an integer or bool tensor as dims, flat."""
         if value.type.dtype.is_float:
             return None
-        found = self.e.known(value)
-        if found is not None:
-            return found
         array = self.array(value)
-        return None if array is None else [int(x) for x in array.reshape(-1)]
+        if array is not None:
+            return [int(x) for x in array.reshape(-1)] if array.size <= MOST_DIMS else None
+        return self.e.known(value)
 
     def whole(self, value: Value) -> list[Dim] | None:
         """As ``dims``, and for floats that are whole numbers too."""
@@ -93,7 +107,7 @@ class Knowledge:
             return value
         if dtype.is_float or int(value.type.elements) > _SMALL:  # type: ignore[arg-type]
             if int(value.type.elements) <= _SMALL:  # type: ignore[arg-type]
-                self.array(value)
+                self.ratios(value)
             return value
         known = self.dims(value)
         if known is None and op.short == "cast":
@@ -164,6 +178,18 @@ class Knowledge:
         columns = zip(*(x.reshape(-1) for x in inputs), strict=True)
         pairs = [_arithmetic(op.short, items) for items in columns]
         return None if any(p is None for p in pairs) else _pack(pairs, value)
+
+
+def _foldable(value: Value) -> bool:
+    """Whether the value's shape and its op's attributes are known, and it is not too large."""
+    op = value.op
+    if op is None or op.regions or not value.type.is_static:
+        return False
+    if int(value.type.elements) > _CONSTANT_LIMIT:  # type: ignore[arg-type]
+        return False
+    return not any(
+        isinstance(d, Expr) for key in ("values", "start") for d in op.attrs.get(key, ())
+    )
 
 
 def _pack(pairs: Any, value: Value) -> Array:

@@ -27,6 +27,9 @@ def load_model(source: Source) -> tuple[ModelProto, str | None]:
         path = os.fspath(source)
         model, folder = _parse(_read(path), path), os.path.dirname(os.path.abspath(path))
     _check(model)
+    _check_texts(model.graph)
+    for function in model.functions:
+        _check_texts(function)
     return model, folder
 
 
@@ -65,6 +68,33 @@ def _check(model: ModelProto) -> None:
         )
     if not model.opset_import and model.ir_version >= 3:
         raise InvalidModelError("the model does not say which opset it is written in")
+
+
+def _check_texts(graph: Any, depth: int = 0) -> None:
+    """Names must be text: a damaged file gives bytes that are none.
+
+    ``graph`` is a GraphProto or a FunctionProto. Raises InvalidModelError.
+    """
+    if depth > 64:
+        raise InvalidModelError("graphs are nested more than 64 deep")
+    names: list[Any] = [graph.name]
+    for node in graph.node:
+        names += [node.name, node.op_type, node.domain, *node.input, *node.output]
+        for attribute in node.attribute:
+            names.append(attribute.name)
+            inner = [attribute.g] if attribute.HasField("g") else attribute.graphs
+            for g in inner:
+                _check_texts(g, depth + 1)
+    for tensor in getattr(graph, "initializer", ()):
+        names.append(tensor.name)
+    for value in (*graph.input, *graph.output):
+        names.append(getattr(value, "name", value))
+        kind = getattr(value, "type", None)
+        if kind is not None and kind.HasField("tensor_type"):
+            names += [d.dim_param for d in kind.tensor_type.shape.dim]
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidModelError(f"the model holds a name that is not UTF-8 text: {name[:40]!r}")
 
 
 def opset_table(imports: Any) -> dict[str, int]:

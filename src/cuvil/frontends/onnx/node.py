@@ -10,7 +10,7 @@ import numpy as np
 
 from cuvil.errors import InvalidModelError
 from cuvil.frontends.emitter import Emitter
-from cuvil.frontends.onnx.knowledge import Knowledge
+from cuvil.frontends.onnx.knowledge import MOST_DIMS, Knowledge
 from cuvil.ir.core import Value
 from cuvil.ir.types import DType, Shape
 from cuvil.sym.expr import Dim, Expr
@@ -131,6 +131,9 @@ class Node:
 
     def dims(self, index: int, what: str) -> list[Dim]:
         """The elements of an integer input, which must not depend on data."""
+        count = self[index].type.elements
+        if isinstance(count, int) and count > MOST_DIMS:
+            raise InvalidModelError(f"{self.op}: {what} has {count} elements")
         known = self.knowledge.whole(self[index])
         if known is None:
             raise Refused(f"{what} depends on the data of an input", FIXED)

@@ -50,7 +50,30 @@ def _mean(n: Node) -> Value:
     return n.e.with_scalar("div", _variadic("add")(n), len(n.inputs))  # type: ignore[arg-type]
 
 
+def _of_counts(n: Node, a: Value, b: Value) -> None:
+    """Division of symbolic sizes is followed as a floor: require what makes that the same.
+
+    Truncation and floor agree for a dividend from 0 on and a divisor from 1 on.
+    """
+    if a.type.dtype.is_float or n.knowledge.array(a) is not None:
+        return
+    tops, bottoms = n.knowledge.dims(a), n.knowledge.dims(b)
+    if tops is None or bottoms is None:
+        return
+    for top in tops:
+        n.e.context.require(top, ">=", 0, f"{n.op}: the dividend is a size")
+    for bottom in bottoms:
+        n.e.context.require(bottom, ">=", 1, f"{n.op}: the divisor is a size")
+
+
+def _div(n: Node) -> Value:
+    a, b = n[0], old_broadcast(n, n[0], n[1])
+    _of_counts(n, a, b)
+    return n.e.map("div", a, b)
+
+
 def _mod(n: Node) -> Value:
+    _of_counts(n, n[0], n[1])
     return n.e.map("fmod" if n.integer("fmod", 0) else "mod", n[0], n[1])
 
 
@@ -173,7 +196,7 @@ _UNARY = {
     "Softplus": "softplus", "Sqrt": "sqrt", "Tan": "tan", "Tanh": "tanh", "BitwiseNot": "bitnot",
 }  # fmt: skip
 _BINARY = {
-    "Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "And": "and", "Or": "or", "Xor": "xor",
+    "Add": "add", "Sub": "sub", "Mul": "mul", "And": "and", "Or": "or", "Xor": "xor",
     "Equal": "eq", "Less": "lt", "Greater": "gt", "LessOrEqual": "le", "GreaterOrEqual": "ge",
     "BitwiseAnd": "and", "BitwiseOr": "or", "BitwiseXor": "xor",
 }  # fmt: skip
@@ -185,6 +208,7 @@ TABLE: dict[str, Handler] = {
     "Max": _variadic("max"),
     "Min": _variadic("min"),
     "Mean": _mean,
+    "Div": _div,
     "Mod": _mod,
     "Pow": _pow,
     "BitShift": _shift,

@@ -149,10 +149,12 @@ def _asked_sizes(
     if any(isinstance(d, Expr) for d in (*asked, *(sizes[a] for a in axes))):
         raise Refused(f"keep_aspect_ratio_policy {policy!r} with symbolic sizes", "give the sizes")
     pick = min if policy == "not_larger" else max
-    scale = pick(int(s) / int(sizes[a]) for s, a in zip(asked, axes, strict=True))  # type: ignore[arg-type]
+    have = [d for d in (sizes[a] for a in axes) if isinstance(d, int)]
+    want = [d for d in asked if isinstance(d, int)]
+    scale = pick(s / d for s, d in zip(want, have, strict=True))
     scales = [1.0] * len(sizes)
-    for axis in axes:
-        sizes[axis] = int(np.floor(scale * int(sizes[axis]) + 0.5))  # type: ignore[arg-type]
+    for axis, size in zip(axes, have, strict=True):
+        sizes[axis] = int(np.floor(scale * size + 0.5))
         scales[axis] = scale
     return sizes, scales
 

@@ -25,6 +25,11 @@ from cuvil.frontends.onnx.types import UnsupportedType
 from cuvil.ir.core import Location, Value
 
 MAX_DEPTH = 64
+# What reading a field of the wrong kind, or too deep a chain of shape arithmetic, comes to.
+_MALFORMED = (
+    AttributeError, IndexError, KeyError, OverflowError, RecursionError, TypeError, ValueError,
+    ZeroDivisionError,
+)  # fmt: skip
 _NO_REASON = ("there is no translation for it", "express it with other operators")
 
 
@@ -133,7 +138,7 @@ class Walker:
             error.where = error.where or where
             error.stage = error.stage or "capture"
             raise
-        except (IndexError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+        except _MALFORMED as error:
             message = f"{place.proto.op_type}: {error}"
             raise InvalidModelError(message, where=where, stage="capture") from error
         return []
