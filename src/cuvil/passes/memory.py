@@ -104,3 +104,19 @@ def _choose(
     free.remove(slot)
     plan.slots[slot] = facts.simplify(maximum(plan.slots[slot], size))
     return slot
+
+
+def plan_text(function: Function) -> str:
+    """The plan as comment lines: slots with their sizes, and who lives where."""
+    plan = plan_memory(function)
+    lines = [f"// slot {i}: {size} bytes" for i, size in enumerate(plan.slots)]
+    for op in function.body.ops:
+        for result in op.results:
+            if id(result) in plan.outputs:
+                place = f"output {plan.outputs[id(result)]}"
+            elif id(result) in plan.of:
+                place = f"slot {plan.of[id(result)]}"
+            else:
+                continue
+            lines.append(f"// {op.attrs.get('name', op.short)} {result.type}: {place}")
+    return "\n".join(lines) + "\n"

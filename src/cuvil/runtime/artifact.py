@@ -64,6 +64,8 @@ class Artifact:
         self._numpy_outputs = all(slot.dtype is not None for slot in self._outputs)
         self._output_dtypes = tuple(slot.dtype for slot in self._outputs)
         self._local = threading.local()
+        # What it was compiled from, set by cuvil.compile and used by cuvil.verify.
+        self.source: Any = None
 
     @property
     def manifest(self) -> Manifest:

@@ -46,3 +46,30 @@ def run_eager(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> lis
 def _array(tensor: torch.Tensor) -> Any:
     tensor = tensor.detach().contiguous()
     return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+
+
+class TorchSource:
+    """Runs the model on flat inputs by name, in the order the artifact takes them."""
+
+    def __init__(
+        self, model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], names: Sequence[str]
+    ) -> None:
+        self.model = model
+        self.names = list(names)
+        if not args and not kwargs and isinstance(model, torch.export.ExportedProgram):
+            args, kwargs = model.example_inputs or ((), {})
+        leaves, self.spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
+        self.leaves = leaves
+        tensors = [x for x in leaves if isinstance(x, torch.Tensor)]
+        self.examples = (
+            {n: _array(t) for n, t in zip(self.names, tensors)}
+            if len(tensors) == len(self.names)
+            else {}
+        )
+
+    def run(self, inputs: Mapping[str, Any]) -> list[Any]:
+        """The outputs' tensors, flat, for inputs given as arrays by name."""
+        values = iter(torch.from_numpy(np.array(inputs[n])) for n in self.names)
+        leaves = [next(values) if isinstance(x, torch.Tensor) else x for x in self.leaves]
+        args, kwargs = pytree.tree_unflatten(leaves, self.spec)
+        return run_eager(self.model, args, kwargs)

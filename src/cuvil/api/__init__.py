@@ -1,0 +1,111 @@
+"""Compile, load, verify: the public face, and the only room that knows every level.
+
+The rooms that need a framework are imported where they are used, so that a machine that only runs
+artifacts needs none of them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cuvil.api.compiler import Compiler, captured
+from cuvil.api.request import CompileRequest
+from cuvil.api.verification import verify_artifact
+from cuvil.options import Options
+from cuvil.runtime.artifact import Artifact
+from cuvil.runtime.loader import load as _load
+from cuvil.verify.report import Report
+
+
+def load(path: str | os.PathLike[str], threads: int | None = None) -> Artifact:
+    """Load a ``.cuvilpkg``; needs neither a framework nor a compiler.
+
+    ``threads`` None uses as many as this process may; 1 runs on the calling thread alone. Raises
+    ArtifactError if the file is damaged, too new, or not for this machine.
+    """
+    return _load(path, threads)
+
+
+def compile(
+    model: Any,
+    example_inputs: Any = None,
+    input_shape: Sequence[Any] | None = None,
+    input_spec: Sequence[Any] | None = None,
+    dynamic_dims: Any = None,
+    constraints: Sequence[str] = (),
+    target: str = "native",
+    precision: str = "f32",
+    enable_fusion: bool = True,
+    verify: bool = True,
+    threads: int | None = None,
+    cache: bool = True,
+    profile: Any = None,
+    options: Mapping[str, Any] | None = None,
+) -> Artifact:
+    """Compile a model to a native artifact, check it against the model, and load it.
+
+    ``model``: nn.Module, ExportedProgram, fx.GraphModule, an ONNX ModelProto or its bytes, or the
+    path of an .onnx or .pt2 file. ``example_inputs``: a tuple of arguments or a dict of keyword
+    arguments (ONNX: by input name); or ``input_shape`` for one float32 input; or ``input_spec``,
+    a list of (name, dtype, shape). ``dynamic_dims`` names the dims that stay symbolic.
+    ``constraints`` are texts such as ``"seq % 8 == 0"``.
+
+    Raises InvalidModelError, UnsupportedOpError, ShapeConstraintError, TargetError or
+    VerificationError.
+    """
+    request = CompileRequest(
+        model=model,
+        example_inputs=example_inputs,
+        input_shape=input_shape,
+        input_spec=input_spec,
+        dynamic_dims=dynamic_dims,
+        constraints=tuple(constraints),
+        target=target,
+        precision=precision,
+        enable_fusion=enable_fusion,
+        verify=verify,
+        threads=threads,
+        cache=cache,
+        profile=profile,
+        options=dict(options or {}),
+    )
+    return Compiler(request).run()
+
+
+def verify(
+    compiled: Artifact,
+    inputs: Any = None,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    layerwise: bool = False,
+) -> Report:
+    """Run an artifact and its source on ``inputs`` and compare.
+
+    ``inputs`` as for compiling; None makes some for a spread of shapes. An element passes when it
+    differs by at most ``atol`` times the output's largest magnitude plus ``rtol`` times its own.
+    ``layerwise`` also compares every intermediate with the reference interpreter. Raises
+    InputError if the artifact was loaded without its source.
+    """
+    return verify_artifact(compiled, inputs, atol, rtol, layerwise)
+
+
+def dump_ir(model: Any, stage: str = "canonical", **compile_arguments: Any) -> str:
+    """The text of a model at a stage: "captured", "canonical", "fused", "planned", or "cxx".
+
+    ``compile_arguments`` are those of :func:`compile` that shape the capture.
+    """
+    return Compiler(CompileRequest(model=model, **compile_arguments)).text(stage)
+
+
+def debug_trace(model: Any, inputs: Any = None) -> dict[str, Any]:
+    """Which operators a model holds, how often, with which dtypes, and what can't be compiled."""
+    return captured(CompileRequest(model=model, example_inputs=inputs)).operators()
+
+
+def clear_cache() -> int:
+    """Empty the compile cache of this user; returns the bytes freed."""
+    from cuvil.build.cache import Cache
+
+    return Cache(Options.from_environment().cache_dir).clear()

@@ -1,0 +1,122 @@
+"""From a request to a captured module, and to the source that artifacts are checked against."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cuvil.api.request import CompileRequest, sizes_and_names
+from cuvil.errors import InputError
+from cuvil.ir.clone import clone_module
+from cuvil.ir.core import Module
+from cuvil.reference.interpreter import run_module
+from cuvil.sym.parse import parse_constraint
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass
+class Captured:
+    """A captured module with the way to run its source on flat inputs by name.
+
+    ``examples`` are the example inputs, flat by name, where there are any.
+    """
+
+    module: Module
+    run: Callable[[Mapping[str, Array]], list[Array]]
+    examples: dict[str, Array]
+
+    def operators(self) -> dict[str, Any]:
+        """Operators of the captured module: count and dtypes of each."""
+        table: dict[str, Any] = {}
+        for op in self.module.main.walk():
+            if op.results:
+                entry = table.setdefault(op.name, {"count": 0, "dtypes": []})
+                entry["count"] += 1
+                dtype = str(op.results[0].type.dtype)
+                if dtype not in entry["dtypes"]:
+                    entry["dtypes"].append(dtype)
+        return dict(sorted(table.items()))
+
+
+def capture(request: CompileRequest) -> Captured:
+    """Capture by kind of model."""
+    return _capture_torch(request) if request.kind == "torch" else _capture_onnx(request)
+
+
+def _parsed_constraints(request: CompileRequest) -> list[Any]:
+    return [parse_constraint(text, "constraints=") for text in request.constraints]
+
+
+def _capture_onnx(request: CompileRequest) -> Captured:
+    from cuvil.frontends.onnx import capture_onnx
+
+    shapes: dict[str, Any] = {}
+    examples: dict[str, Array] = {}
+    if request.specs is not None:
+        shapes = {name: shape for name, _, shape in request.specs}
+        if request.input_shape is not None:
+            shapes = {_only_input(request.model): tuple(request.input_shape)}
+    if isinstance(request.example_inputs, Mapping):
+        examples = {k: np.asarray(v) for k, v in request.example_inputs.items()}
+    dynamic = request.dynamic_dims
+    if isinstance(dynamic, (list, tuple)):
+        raise InputError("dynamic_dims of an ONNX model is a dict by input name")
+    module = capture_onnx(request.model, dynamic, _parsed_constraints(request), shapes)
+    if request.example_inputs is not None and not examples:
+        values = request.example_inputs
+        values = values if isinstance(values, (tuple, list)) else (values,)
+        examples = {n: np.asarray(v) for n, v in zip(module.main.input_names, values)}
+    reference = clone_module(module)
+    return Captured(module, lambda inputs: run_module(reference, inputs), examples)
+
+
+def _only_input(model: Any) -> str:
+    from cuvil.frontends.onnx.load import load_model
+
+    graph = load_model(model)[0].graph
+    weights = {t.name for t in graph.initializer}
+    names = [v.name for v in graph.input if v.name not in weights]
+    if len(names) != 1:
+        raise InputError(
+            f"input_shape is for models of one input; this one has {len(names)}: {names}",
+            hint="use input_spec=[(name, dtype, shape), ...]",
+        )
+    return names[0]
+
+
+def _capture_torch(request: CompileRequest) -> Captured:
+    from cuvil.frontends.torch_export import capture_torch
+    from cuvil.frontends.torch_export.source import TorchSource, as_tensors, zeros
+
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = {}
+    dynamic = request.dynamic_dims
+    names = None
+    if request.specs is not None:
+        table = {}
+        tensors = []
+        for name, dtype, shape in request.specs:
+            sizes, axes = sizes_and_names(shape)
+            tensors.append(zeros(sizes, dtype))
+            table[name] = axes
+        if request.input_spec is not None:
+            names = [name for name, _, _ in request.specs]
+        args = tuple(tensors)
+        if any(table.values()):
+            if dynamic is not None:
+                raise InputError("name dynamic dims in the spec or in dynamic_dims, not in both")
+            dynamic = list(table.values())
+    elif isinstance(request.example_inputs, Mapping):
+        kwargs = as_tensors(dict(request.example_inputs))
+    elif request.example_inputs is not None:
+        values = request.example_inputs
+        args = as_tensors(tuple(values) if isinstance(values, (tuple, list)) else (values,))
+    module = capture_torch(
+        request.model, args, kwargs, dynamic, _parsed_constraints(request), names
+    )
+    source = TorchSource(request.model, args, kwargs, module.main.input_names)
+    return Captured(module, source.run, source.examples)

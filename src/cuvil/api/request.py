@@ -1,0 +1,138 @@
+"""What the user asks for, brought into one form."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cuvil.errors import InputError, InvalidModelError
+from cuvil.sym.dim import Dim
+from cuvil.sym.expr import symbols_of
+from cuvil.sym.parse import parse_dim
+
+DTYPE_NAMES: Mapping[str, str] = {
+    "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "i64": "int64",
+    "i32": "int32", "i16": "int16", "i8": "int8", "u8": "uint8", "bool": "bool",
+}  # fmt: skip
+_DEFAULT_SIZE = 2
+
+
+@dataclass(frozen=True)
+class CompileRequest:
+    """The arguments of :func:`cuvil.compile`."""
+
+    model: Any
+    example_inputs: Any = None
+    input_shape: Sequence[Any] | None = None
+    input_spec: Sequence[Any] | None = None
+    dynamic_dims: Any = None
+    constraints: tuple[str, ...] = ()
+    target: str = "native"
+    precision: str = "f32"
+    enable_fusion: bool = True
+    verify: bool = True
+    threads: int | None = None
+    cache: bool = True
+    profile: Any = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        given = [n for n in ("example_inputs", "input_shape", "input_spec")
+                 if getattr(self, n) is not None]  # fmt: skip
+        if len(given) > 1:
+            raise InputError(f"give one of {' and '.join(given)}, not both")
+        if self.precision != "f32":
+            raise InputError(f"precision {self.precision!r} is not available", hint='use "f32"')
+        known = {"fuel", "opt_level", "why_not", "jobs"}
+        for name in self.options:
+            if name not in known:
+                raise InputError(
+                    f"there is no option {name!r}", hint=f"the options are {sorted(known)}"
+                )
+
+    @property
+    def specs(self) -> list[tuple[str, str, tuple[Any, ...]]] | None:
+        """(name, dtype name as NumPy has it, dims) of each input, if given as specs."""
+        if self.input_shape is not None:
+            return [("x", "float32", tuple(self.input_shape))]
+        if self.input_spec is None:
+            return None
+        out = []
+        for item in self.input_spec:
+            if not isinstance(item, (tuple, list)) or len(item) != 3:
+                raise InputError(f"input_spec holds {item!r}; expected (name, dtype, shape)")
+            out.append((str(item[0]), dtype_name(item[1]), tuple(item[2])))
+        return out
+
+    @property
+    def kind(self) -> str:
+        """ "torch" or "onnx". Raises InvalidModelError for anything else."""
+        model = self.model
+        if isinstance(model, (bytes, bytearray)):
+            return "onnx"
+        if isinstance(model, (str, os.PathLike)):
+            return _kind_of_path(os.fspath(model))
+        names = {f"{c.__module__}.{c.__name__}" for c in type(model).__mro__}
+        if any(n.startswith("torch.") for n in names):
+            return "torch"
+        if any(n.endswith(".ModelProto") for n in names):
+            return "onnx"
+        raise InvalidModelError(
+            f"don't know how to compile a {type(model).__module__}.{type(model).__qualname__}",
+            hint="pass an nn.Module, an ExportedProgram, an ONNX model, or the path of one",
+        )
+
+
+def _kind_of_path(path: str) -> str:
+    suffix = os.path.splitext(path)[1].lower()
+    if suffix in (".onnx", ".pb"):
+        return "onnx"
+    if suffix == ".pt2":
+        return "torch"
+    if suffix == ".cuvilpkg":
+        raise InvalidModelError(f"{path} is compiled already", hint="use cuvil.load")
+    if suffix in (".pt", ".pth", ".bin", ".ckpt"):
+        raise InvalidModelError(
+            f"{path} may hold a pickle, which Cuvil does not open",
+            hint="load it in PyTorch and pass the module, or save it with torch.export.save",
+        )
+    raise InvalidModelError(f"{path} is no .onnx or .pt2 file")
+
+
+def dtype_name(dtype: Any) -> str:
+    """torch.float32, numpy.float32, "f32" or "float32" to "float32"."""
+    text = str(getattr(dtype, "__name__", dtype)).removeprefix("torch.")
+    text = DTYPE_NAMES.get(text, text)
+    if text not in DTYPE_NAMES.values():
+        raise InputError(f"unknown dtype {dtype!r}", hint=f"use one of {sorted(DTYPE_NAMES)}")
+    return text
+
+
+def sizes_and_names(
+    shape: Sequence[Any],
+) -> tuple[tuple[int, ...], dict[int, Any]]:
+    """A spec's dims as example sizes, and the dims that are symbolic by axis."""
+    sizes, dynamic = [], {}
+    for axis, dim in enumerate(shape):
+        if type(dim) is int:
+            if dim < 0:
+                raise InputError(f"a dimension of {dim}", hint="name dynamic dims: ('batch', 3)")
+            sizes.append(dim)
+            continue
+        dynamic[axis] = dim
+        sizes.append(_example_size(dim))
+    return tuple(sizes), dynamic
+
+
+def _example_size(dim: Any) -> int:
+    if isinstance(dim, Dim):
+        high = dim.max if dim.max is not None else _DEFAULT_SIZE
+        return max(dim.min, min(_DEFAULT_SIZE, high))
+    if isinstance(dim, str):
+        parsed = parse_dim(dim)
+        if not symbols_of(parsed):
+            raise InputError(f"the dimension {dim!r} names nothing")
+        return _DEFAULT_SIZE
+    return max(getattr(dim, "min", _DEFAULT_SIZE), _DEFAULT_SIZE)

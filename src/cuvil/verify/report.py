@@ -1,0 +1,106 @@
+"""What a comparison found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class OutputError:
+    """The worst difference in one output.
+
+    ``scaled`` is the largest absolute error over the output's scale (its largest finite
+    magnitude in the source); ``excess`` counts elements beyond the tolerance; ``at`` is the index
+    of the worst.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    absolute: float
+    scaled: float
+    excess: int
+    at: tuple[int, ...]
+    message: str = ""
+
+    @property
+    def passed(self) -> bool:
+        return self.excess == 0 and not self.message
+
+
+@dataclass(frozen=True)
+class Report:
+    """All outputs on all inputs tried; ``passed`` if every one is within tolerance."""
+
+    errors: tuple[OutputError, ...] = ()
+    tolerance: dict[str, float] = field(default_factory=dict)
+    cases: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        return all(e.passed for e in self.errors)
+
+    @property
+    def max_scaled(self) -> float:
+        """The largest error over output scale."""
+        return max((e.scaled for e in self.errors), default=0.0)
+
+    def __str__(self) -> str:
+        lines = [
+            f"{'passed' if self.passed else 'FAILED'}: largest error {self.max_scaled:.2e} of "
+            f"output scale over {len(self.cases)} case(s)"
+        ]
+        lines += [
+            f"  {e.name} {list(e.shape)}: {e.message or f'{e.excess} elements beyond tolerance'}, "
+            f"worst {e.absolute:.3g} at {list(e.at)}"
+            for e in self.errors
+            if not e.passed
+        ]
+        return "\n".join(lines)
+
+
+def compare(
+    names: Sequence[str], expected: Sequence[Array], given: Sequence[Array],
+    atol: float, rtol: float,
+) -> list[OutputError]:  # fmt: skip
+    """Compare outputs: |given - expected| <= atol * scale + rtol * |expected|.
+
+    ``scale`` is the largest finite magnitude of the expected output, at least 1e-30. NaN must meet
+    NaN, an infinity the same infinity; integers and bools must be equal.
+    """
+    return [_compare(*item, atol, rtol) for item in zip(names, expected, given, strict=True)]
+
+
+def _compare(name: str, expected: Array, given: Array, atol: float, rtol: float) -> OutputError:
+    expected, given = np.asarray(expected), np.asarray(given)
+    shape = tuple(expected.shape)
+    if shape != tuple(given.shape):
+        text = f"shape {list(given.shape)} instead of {list(shape)}"
+        return OutputError(name, shape, np.inf, np.inf, 1, (), text)
+    if expected.size == 0:
+        return OutputError(name, shape, 0.0, 0.0, 0, ())
+    if expected.dtype.kind in "biu":
+        wrong = expected != given
+        bad = int(np.count_nonzero(wrong))
+        at = tuple(int(i) for i in np.argwhere(wrong)[0]) if bad else ()
+        worst = float(np.abs(expected.astype(np.float64) - given.astype(np.float64)).max())
+        return OutputError(name, shape, worst, float(bool(bad)), bad, at)
+    a, b = expected.astype(np.float64), given.astype(np.float64)
+    finite = np.isfinite(a)
+    scale = max(float(np.abs(a[finite]).max()) if finite.any() else 0.0, 1e-30)
+    with np.errstate(invalid="ignore"):
+        difference = np.where(finite, np.abs(a - b), 0.0)
+        same = np.where(finite, np.isfinite(b), (a == b) | (np.isnan(a) & np.isnan(b)))
+    difference = np.where(same, difference, np.inf)
+    wrong = difference > atol * scale + rtol * np.where(finite, np.abs(a), 0.0)
+    index = np.unravel_index(int(np.argmax(difference)), shape)
+    worst = float(difference.max())
+    return OutputError(
+        name, shape, worst, worst / scale, int(np.count_nonzero(wrong)),
+        tuple(int(i) for i in index),
+    )  # fmt: skip
