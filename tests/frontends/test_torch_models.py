@@ -8,15 +8,15 @@ import pytest
 import torch
 
 pytest.importorskip("transformers")
-import transformers as tf  # noqa: E402
+import transformers as tf
 
-from cuvil.frontends.torch_export import capture_torch  # noqa: E402
-from tests.frontends.torch_helper import assert_same  # noqa: E402
+from cuvil.frontends.torch_export import capture_torch
+from tests.frontends.torch_helper import assert_same
 
-SMALL = dict(
-    hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64
-)  # fmt: skip
-NO_TOKENS = dict(bos_token_id=1, eos_token_id=2, pad_token_id=0)
+SMALL = {
+    "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64
+}  # fmt: skip
+NO_TOKENS = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
 TEXT = {"input_ids": {0: "batch", 1: "seq"}}
 SIZES = [(1, 1), (1, 7), (3, 1), (2, 17)]
 
@@ -78,9 +78,7 @@ def test_decoders(build: Any) -> None:
 
 def test_gpt2_embedding_and_head_are_one_weight() -> None:
     module = capture_torch(gpt2(), (), {"input_ids": ids(2, 8)}, TEXT)
-    shapes = [
-        op.attrs["value"].array.shape for op in module.main.walk() if op.short == "constant"
-    ]
+    shapes = [op.attrs["value"].array.shape for op in module.main.walk() if op.short == "constant"]
     assert shapes.count((100, 32)) == 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -256,13 +257,15 @@ INDEXED: dict[str, Case] = {
 }  # fmt: skip
 
 PRODUCTS: dict[str, Case] = {
-    "matmul": (lambda x, y: (x @ y, torch.bmm(x, y), x[0] @ y, x @ y[0], x[0, 0] @ y, x @ y[0, :, 0]),
-               cube),
+    "matmul": (lambda x, y: (x @ y, torch.bmm(x, y), x[0] @ y, x @ y[0], x[0, 0] @ y), cube),
+    "matmul vector": (lambda x, y: x @ y[0, :, 0], cube),
     "batches": (lambda x, y: x[:, None] @ y[None], cube),
-    "einsum": (lambda x, y: (torch.einsum("bij,bjk->bik", x, y), torch.einsum("bij->bji", x)), cube),
+    "einsum": (lambda x, y: (torch.einsum("bij,bjk->bik", x, y), torch.einsum("bij->bji", x)),
+               cube),
     "addmm": (lambda x, y: (torch.addmm(torch.ones(5), x[0], y[0], beta=2, alpha=0.5),
                             torch.baddbmm(torch.ones(3, 5), x, y, beta=0)), cube),
-    "dot": (lambda x: (torch.dot(x[0], x[0]), torch.outer(x[0], x[:, 0]), torch.mv(x, x[0])), floats),
+    "dot": (lambda x: (torch.dot(x[0], x[0]), torch.outer(x[0], x[:, 0]), torch.mv(x, x[0])),
+            floats),
     "int matmul": (lambda x: x @ x.T, ints),
     "cross": (lambda x, y: torch.linalg.cross(x, y.permute(0, 2, 1)[:, :3], dim=1), cube),
     "linear": (torch.nn.Linear(12, 3), picture),
@@ -272,7 +275,8 @@ PRODUCTS: dict[str, Case] = {
     "conv2d same": (torch.nn.Conv2d(4, 6, (2, 3), padding="same", dilation=2), picture),
     "conv2d valid": (torch.nn.Conv2d(4, 6, 3, padding="valid", bias=False), picture),
     "conv2d circular": (torch.nn.Conv2d(4, 6, 3, padding=1, padding_mode="circular"), picture),
-    "conv3d": (torch.nn.Conv3d(2, 3, (1, 3, 2)), lambda n, m: [picture(n, m)[0].view(n, 2, 2, m + 7, 12)]),
+    "conv3d": (torch.nn.Conv3d(2, 3, (1, 3, 2)),
+               lambda n, m: [picture(n, m)[0].view(n, 2, 2, m + 7, 12)]),
     "conv_transpose": (torch.nn.ConvTranspose2d(4, 3, 3, 2, 1, 1), picture),
     "unbatched conv": (torch.nn.Conv2d(4, 6, 3), lambda n, m: [picture(n, m)[0][0]]),
 }  # fmt: skip
@@ -337,10 +341,8 @@ def _dynamic(
     first: Sequence[torch.Tensor], second: Sequence[torch.Tensor], function: Any
 ) -> dict[str, Any]:
     """Every axis whose size differs between two examples, under a name by its sizes."""
-    import inspect
-
     if isinstance(function, torch.nn.Module):
-        names = [p for p in inspect.signature(function.forward).parameters]
+        names = list(inspect.signature(function.forward).parameters)
     else:
         names = [f"args_{i}" for i in range(len(first))]
     table: dict[str, Any] = {}

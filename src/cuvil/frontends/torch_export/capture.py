@@ -241,9 +241,7 @@ class _Agreement:
         return outputs_agree(expected, actual)
 
 
-def run_program(
-    program: ExportedProgram, inputs: Sequence[torch.Tensor]
-) -> list[torch.Tensor]:
+def run_program(program: ExportedProgram, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """The tensors a program gives for flat inputs, its guards not checked."""
     rest = iter(inputs)
     arguments: list[Any] = []

@@ -51,9 +51,7 @@ def location(node: Node) -> Location:
 class Converter:
     """Translates one program. ``refused`` collects the nodes that have no translation."""
 
-    def __init__(
-        self, emitter: TorchEmitter, symbols: TorchSymbols, weights: Weights
-    ) -> None:
+    def __init__(self, emitter: TorchEmitter, symbols: TorchSymbols, weights: Weights) -> None:
         self.e = emitter
         self.symbols = symbols
         self.weights = weights
@@ -143,9 +141,9 @@ class Converter:
 
     def _range(self, node: Node) -> None:
         size = self._value(node.args[0])
-        low, high = node.kwargs.get("min"), node.kwargs.get("max")
-        for relation, end in ((">=", low), ("<=", high)):
-            if end is not None and not isinstance(size, Value):
+        ends = ((">=", node.kwargs.get("min")), ("<=", node.kwargs.get("max")))
+        for relation, end in ends:
+            if isinstance(end, int) and not isinstance(size, Value):
                 self.assumed.append(Constraint(size, relation, end, str(self.e.loc)))
 
     def _tensor_op(self, node: Node, meta: Any) -> Any:
@@ -263,7 +261,7 @@ class Converter:
                 shape = self.symbols.shape(item.shape)
                 type = TensorType(shape, dtype_from_torch(item.dtype))
                 values.append(self.e.builder.op("refused", result_types=[type]).result)
-            except (AttributeError, CuvilError, Untranslatable):
+            except (AttributeError, CuvilError, Untranslatable):  # noqa: PERF203
                 values.append(None)
         self.env[node] = values if several else values[0]
 

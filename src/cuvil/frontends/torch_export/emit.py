@@ -39,9 +39,7 @@ class TorchEmitter(Emitter):
         return super().map(name, *fitted, **attrs)
 
     def broadcast(self, value: Value, shape: Shape) -> Value:
-        return super().broadcast(
-            self._fit(value, [self.traced_size(d) or 0 for d in shape]), shape
-        )
+        return super().broadcast(self._fit(value, [self.traced_size(d) or 0 for d in shape]), shape)
 
     @staticmethod
     def _column(operands: tuple[Value, ...], rank: int, axis: int) -> list[Dim]:

@@ -35,9 +35,7 @@ def choose_sizes(
     return sizes
 
 
-def _fitting(
-    name: str, wanted: int, spec: DynamicSpec, constraints: Sequence[Constraint]
-) -> int:
+def _fitting(name: str, wanted: int, spec: DynamicSpec, constraints: Sequence[Constraint]) -> int:
     low, high = spec.bounds[name]
     rules = [c for c in constraints if c.symbols() == {name}]
     low = max(low, 2) if high is None or high >= 2 else low
@@ -45,7 +43,7 @@ def _fitting(
     start = min(max(wanted, low), top)
     for size in (*range(start, top + 1), *range(start - 1, low - 1, -1)):
         if all(c.holds({name: size}) for c in rules):
-            return size
+            return int(size)
     raise ShapeConstraintError(
         f"no size of {name} in {low}..{top} satisfies {', '.join(map(str, rules))}",
         hint="loosen the bounds or the constraints",

@@ -11,7 +11,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from cuvil.errors import InvalidModelError
-from cuvil.frontends.torch_export.convert import op_key
+from cuvil.frontends.torch_export.convert import location, op_key
 from cuvil.frontends.torch_export.program import honest_shapes
 from cuvil.frontends.torch_export.table import RULES, SILENT
 
@@ -65,8 +65,8 @@ class _Storages:
             if _hides_alias(node):
                 results = [node, *(u for u in node.users if u.target is operator.getitem)]
                 keys = [k for n in (*node.all_input_nodes, *results) if (k := _storage(n))]
-                for key in keys[1:]:
-                    self._parent[self._find(key)] = self._find(keys[0])
+                for other in keys[1:]:
+                    self._parent[self._find(other)] = self._find(keys[0])
         for node in nodes:
             key = self.of(node)
             if key is not None:
@@ -111,24 +111,30 @@ def _root(node: Node) -> Node:
     return node
 
 
-def _see_through(program: ExportedProgram) -> dict[Any, Any]:
-    """The decompositions of the operators that hide an alias, which functionalisation has to see
-    through."""
-    defaults = torch.export.default_decompositions()
-    table: dict[Any, Any] = {}
+def _drop_dropout(program: ExportedProgram) -> None:
+    """Remove dropout in evaluation, which gives its argument itself: as an operator it would hide
+    that a write to its result is a write to the argument. The program stays what it was."""
+    for node in list(program.graph.nodes):
+        if _hides_alias(node) and "dropout" in op_key(node.target):
+            train = node.args[2] if len(node.args) > 2 else node.kwargs.get("train", True)
+            if not train and isinstance(node.args[0], Node):
+                node.replace_all_uses_with(node.args[0])
+                program.graph.erase_node(node)
+    program.graph_module.recompile()
+
+
+def _refuse_hidden_writes(program: ExportedProgram) -> None:
+    """Functionalisation doesn't see through operators that hide an alias."""
+    storages = _Storages(program.graph.nodes)
+    written = {storages.of(w) for n in program.graph.nodes if _mutates(n) for w in _written(n)}
     for node in program.graph.nodes:
-        if not _hides_alias(node):
-            continue
-        if "dropout" in op_key(node.target):
-            table[node.target] = _evaluated_dropout
-        elif node.target in defaults:
-            table[node.target] = defaults[node.target]
-    return table
-
-
-def _evaluated_dropout(input: torch.Tensor, p: float, train: bool) -> torch.Tensor:
-    """The argument itself, as the kernel gives it (torch's own decomposition copies)."""
-    return torch.dropout(input, p, True) if train else input
+        inputs = node.all_input_nodes if _hides_alias(node) else []
+        if any(storages.of(argument) in written for argument in inputs):
+            raise InvalidModelError(
+                f"a tensor is written in place that {node.target} may share memory with",
+                where=str(location(node)),
+                hint="clone the tensor before writing to it",
+            )
 
 
 def functional(program: ExportedProgram) -> ExportedProgram:
@@ -137,11 +143,15 @@ def functional(program: ExportedProgram) -> ExportedProgram:
     Writes to a tensor with one name only are renamed during translation; the others need torch's
     own functionalisation, which an empty decomposition table asks for (operators stay whole).
     """
+    if any(_mutates(n) for n in program.graph.nodes):
+        _drop_dropout(program)
     if not has_entangled_writes(program):
         return program
+    _refuse_hidden_writes(program)
     try:
         with honest_shapes():
-            return program.run_decompositions(_see_through(program))
+            plain: ExportedProgram = program.run_decompositions({})
+            return plain
     except Exception as error:
         raise InvalidModelError(
             f"the model's in-place writes can't be made functional: {str(error)[:400]}",
@@ -163,7 +173,9 @@ def written_buffers(program: ExportedProgram) -> list[str]:
                 hint="make the state an input and an output of forward",
             )
         if item.kind.name == "USER_INPUT_MUTATION":
-            notes.append("the model writes to an input in place; the caller's tensor is not changed")
+            notes.append(
+                "the model writes to an input in place; the caller's tensor is not changed"
+            )
     return notes
 
 
@@ -193,6 +205,7 @@ def decompose(program: ExportedProgram, targets: Iterable[Any]) -> ExportedProgr
         return program
     try:
         with honest_shapes():
-            return program.run_decompositions(table)
+            shorter: ExportedProgram = program.run_decompositions(table)
+            return shorter
     except Exception:  # torch can't: the operator is then reported as unsupported
         return program

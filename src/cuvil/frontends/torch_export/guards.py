@@ -28,7 +28,8 @@ SMALL = 4  # sizes below it are tried, where a guard excludes only such
 def guard_places() -> Iterator[dict[str, str]]:
     """Notes the line of user code at which each guard arises, by the guard's text."""
     places: dict[str, str] = {}
-    original: Any = getattr(ShapeEnv, "_log_guard", None)
+    env: Any = ShapeEnv
+    original: Any = getattr(env, "_log_guard", None)
     if original is None:
         yield places
         return
@@ -37,11 +38,11 @@ def guard_places() -> Iterator[dict[str, str]]:
         places.setdefault(str(guard), _user_line())
         return original(self, prefix, guard, *args, **kwargs)
 
-    ShapeEnv._log_guard = noted  # type: ignore[method-assign]
+    env._log_guard = noted
     try:
         yield places
     finally:
-        ShapeEnv._log_guard = original  # type: ignore[method-assign]
+        env._log_guard = original
 
 
 def _user_line() -> str:
@@ -178,9 +179,7 @@ def _at_least(name: str, low: int, small: Sequence[Constraint]) -> Constraint:
     return Constraint(symbol(name), ">=", low, origin)
 
 
-def outputs_agree(
-    expected: Sequence[torch.Tensor], actual: Sequence[torch.Tensor]
-) -> bool:
+def outputs_agree(expected: Sequence[torch.Tensor], actual: Sequence[torch.Tensor]) -> bool:
     """Whether two runs gave the same tensors, up to the rounding of a reordered sum."""
     if len(expected) != len(actual):
         return False

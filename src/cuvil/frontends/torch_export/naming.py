@@ -173,5 +173,3 @@ def _settled(size: Any) -> Any:
         return size
     expression = size.node.expr
     return int(expression) if expression.is_Integer else size
-
-

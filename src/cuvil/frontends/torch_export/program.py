@@ -126,7 +126,8 @@ def inference_mode_of(model: torch.nn.Module) -> Iterator[None]:
 @contextmanager
 def honest_shapes() -> Iterator[None]:
     """Dynamic sizes may be 0 and 1: what depends on that becomes a guard, not an assumption."""
-    with symbolic_config.patch(backed_size_oblivious=True):
+    config: Any = symbolic_config
+    with config.patch(backed_size_oblivious=True):
         yield
 
 
@@ -265,7 +266,8 @@ def adopt_program(
     """Take a program exported elsewhere as it is; ``dynamic`` names its symbolic dims."""
     specs = program.graph_signature.input_specs
     users = [s for s in specs if s.kind.name == "USER_INPUT"]
-    names, examples = [], []
+    names: list[str] = []
+    examples: list[torch.Tensor] = []
     nodes = {n.name: n for n in program.graph.nodes if n.op == "placeholder"}
     leaves: list[Json] = []
     for item in users:

@@ -67,7 +67,8 @@ def _integer(
     if key == "sym_size" and isinstance(args[0], Value):
         return args[0].type.shape[args[1]]
     if key in _PYTHON and all(isinstance(a, (int, Expr)) for a in args):
-        return _PYTHON[key](*args)  # type: ignore[no-any-return]
+        number: Dim = _PYTHON[key](*args)
+        return number
     raise Refused("an integer depends on a tensor's data")
 
 

@@ -22,9 +22,7 @@ class DynamicSpec:
     bounds: Mapping[str, tuple[int, int | None]]
 
 
-def parse_dynamic(
-    dynamic: Any, names: Sequence[str], ranks: Sequence[int]
-) -> DynamicSpec:
+def parse_dynamic(dynamic: Any, names: Sequence[str], ranks: Sequence[int]) -> DynamicSpec:
     """Read ``dynamic``: None; names of the leading dims of every input (``["batch"]``); a dict by
     input name; or one entry an input. An entry is a dict by axis or a sequence by axis; a dim is
     a name, an expression (``"2 * seq"``), a cuvil.Dim, a torch.export.Dim, or True/AUTO.
@@ -54,9 +52,7 @@ def _by_input(dynamic: Any, names: Sequence[str]) -> list[tuple[int, Any]]:
                 )
         return [(names.index(name), entry) for name, entry in dynamic.items()]
     if not isinstance(dynamic, (list, tuple)):
-        raise InputError(
-            f"dynamic_dims is a list, a tuple or a dict, not {type(dynamic).__name__}"
-        )
+        raise InputError(f"dynamic_dims is a list, a tuple or a dict, not {type(dynamic).__name__}")
     if all(_is_dim(item) for item in dynamic):
         return [(i, _Leading(tuple(dynamic))) for i in range(len(names))]
     if len(dynamic) != len(names):

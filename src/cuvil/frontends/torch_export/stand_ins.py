@@ -45,8 +45,9 @@ def _shapes(input: torch.Tensor, hx: Any, *rest: Any) -> tuple[torch.Tensor, ...
     return (sequence, *(s.new_empty(s.shape) for s in states))
 
 
-def _register() -> torch.library.Library:
-    library = torch.library.Library(NAMESPACE, "DEF")
+def _register() -> Any:
+    make: Any = torch.library.Library
+    library = make(NAMESPACE, "DEF")
     for name, schema in _SCHEMAS.items():
         library.define(f"{name}{schema}")
         library.impl(name, _real(name), "CompositeExplicitAutograd")

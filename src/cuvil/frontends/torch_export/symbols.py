@@ -12,7 +12,7 @@ import torch
 
 from cuvil.errors import InvalidModelError
 from cuvil.sym.constraint import Constraint
-from cuvil.sym.expr import Dim, add, ceildiv, floordiv, maximum, minimum, mod, mul
+from cuvil.sym.expr import Dim, add, ceildiv, floordiv, maximum, minimum, mod, mul, product
 from cuvil.sym.facts import Facts
 
 _RELATIONS = {
@@ -83,7 +83,7 @@ class TorchSymbols:
         if not coefficient.is_Rational:
             raise Untranslatable(f"{coefficient} in {expression}")
         factors = [self.expr(arg) for arg in sympy.Mul.make_args(rest)]
-        whole = mul(reduce(mul, factors, 1), int(coefficient.p))
+        whole = mul(product(factors), int(coefficient.p))
         return floordiv(whole, int(coefficient.q))
 
     def _exact(self, expression: Any) -> tuple[Dim, int]:
@@ -151,11 +151,14 @@ def _only_power(args: Sequence[Dim]) -> Dim:
     base, exponent = args
     if not isinstance(exponent, int) or not 0 <= exponent <= _MAX_POWER:
         raise Untranslatable(f"{base} ** {exponent}")
-    return reduce(mul, [base] * exponent, 1)
+    return product([base] * exponent)
 
 
 def _sum(args: Sequence[Dim]) -> Dim:
-    return reduce(add, args, 0)
+    total: Dim = 0
+    for arg in args:
+        total = add(total, arg)
+    return total
 
 
 _FUNCTIONS: dict[str, Callable[[Sequence[Dim]], Dim]] = {
@@ -235,9 +238,7 @@ def _between(relation: str, low: int, high: int | None) -> bool:
     return low == 0 == high
 
 
-def tighten(
-    symbols: dict[str, tuple[int, int | None]], constraint: Constraint
-) -> None:
+def tighten(symbols: dict[str, tuple[int, int | None]], constraint: Constraint) -> None:
     """Narrow a symbol's bounds by a constraint of the form ``symbol relation integer``."""
     left, relation, right = constraint.left, constraint.relation, constraint.right
     if isinstance(left, int):

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from cuvil.frontends.torch_export import (
+    table_activation,
     table_arithmetic,
     table_contraction,
     table_create,
-    table_activation,
     table_index,
     table_norm,
     table_pool,
@@ -17,6 +17,7 @@ from cuvil.frontends.torch_export import (
     table_reduce,
     table_shape,
     table_slice,
+    table_special,
 )
 from cuvil.frontends.torch_export.call import Rule
 
@@ -32,6 +33,7 @@ _FAMILIES = (
     table_reduce,
     table_shape,
     table_slice,
+    table_special,
 )
 
 

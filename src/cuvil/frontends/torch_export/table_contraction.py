@@ -126,9 +126,7 @@ def _attention(c: Call) -> Value:
     return attention(c, q, k, v, c.tensor_or_none("attn_mask"), bool(c.get("is_causal", False)))
 
 
-def attention(
-    c: Call, q: Value, k: Value, v: Value, mask: Value | None, causal: bool
-) -> Value:
+def attention(c: Call, q: Value, k: Value, v: Value, mask: Value | None, causal: bool) -> Value:
     """Scaled dot-product attention over [..., heads, length, size], folded to rank 4."""
     e = c.e
     scale = c.args.get("scale")
@@ -150,9 +148,7 @@ def attention(
     operands = [q, k, v]
     if mask is not None:
         operands.append(_mask(c, mask, rank, batch))
-    out = e.op(
-        "attention", *operands, scale=float(scale), causal=causal, has_mask=mask is not None
-    )
+    out = e.op("attention", *operands, scale=float(scale), causal=causal, has_mask=mask is not None)
     lead = out.type.shape[:2] if batch is None else batch
     shape = (*lead, *out.type.shape[2:])
     return e.reshape(out, shape[len(shape) - rank :])
@@ -167,8 +163,10 @@ def _aligned(q: Value, k: Value, v: Value) -> bool:
     same = q.type.shape[:-3] == k.type.shape[:-3] == v.type.shape[:-3]
     heads, shared = q.type.shape[-3], k.type.shape[-3]
     grouped = isinstance(heads, int) and isinstance(shared, int) and shared > 0
-    return same and shared == v.type.shape[-3] and (
-        heads == shared or (grouped and heads % shared == 0)  # type: ignore[operator]
+    return (
+        same
+        and shared == v.type.shape[-3]
+        and (heads == shared or (grouped and heads % shared == 0))
     )
 
 

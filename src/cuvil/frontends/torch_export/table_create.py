@@ -146,21 +146,29 @@ def _meshgrid(c: Call) -> list[Value]:
     return out
 
 
-_EMPTY = ("empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "empty_permuted")
+_EMPTY = (
+    "empty",
+    "empty_like",
+    "new_empty",
+    "empty_strided",
+    "new_empty_strided",
+    "empty_permuted",
+)
 _COPIES = ("clone", "alias", "detach", "lift_fresh_copy", "lift_fresh", "contiguous", "lift",
            "resolve_conj", "resolve_neg", "alias_copy", "detach_copy", "positive")  # fmt: skip
+_DROPOUTS = ("dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout")
 _RANDOM = ("rand", "randn", "randint", "bernoulli", "rand_like", "randn_like", "randint_like",
-           "normal", "uniform", "multinomial", "randperm", "exponential", "normal_functional")  # fmt: skip
+           "normal", "uniform", "multinomial", "randperm", "exponential",
+           "normal_functional")  # fmt: skip
 
 RULES: dict[str, Rule] = {
     **{name: _filled(_zero) for name in ("zeros", "zeros_like", "new_zeros", *_EMPTY)},
     **{name: _filled(_one) for name in ("ones", "ones_like", "new_ones")},
     **{name: _filled(lambda c: c["fill_value"]) for name in ("full", "full_like", "new_full")},
-    **{name: _identity for name in _COPIES},
-    **{name: _convert for name in ("to", "_to_copy", "type_as", "_cast_Float", "_cast_Half")},
-    **{name: _dropout for name in ("dropout", "feature_dropout", "alpha_dropout",
-                                   "feature_alpha_dropout")},
-    **{name: _random for name in _RANDOM},
+    **dict.fromkeys(_COPIES, _identity),
+    **dict.fromkeys(("to", "_to_copy", "type_as", "_cast_Float", "_cast_Half"), _convert),
+    **dict.fromkeys(_DROPOUTS, _dropout),
+    **dict.fromkeys(_RANDOM, _random),
     "native_dropout": _native_dropout,
     "arange": _arange,
     "linspace": _linspace,

@@ -21,9 +21,7 @@ def _affine(c: Call, name: str, x: Value, **attrs: object) -> Value:
     weight, bias = c.tensor_or_none("weight"), c.tensor_or_none("bias")
     dtype = _wide(c, x, weight, bias)
     operands = [c.e.cast(v, dtype) for v in (x, weight, bias) if v is not None]
-    out = c.e.op(
-        name, *operands, has_weight=weight is not None, has_bias=bias is not None, **attrs
-    )
+    out = c.e.op(name, *operands, has_weight=weight is not None, has_bias=bias is not None, **attrs)
     return c.e.cast(out, x.type.dtype)
 
 

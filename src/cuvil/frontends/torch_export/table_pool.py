@@ -30,7 +30,9 @@ def _windows(c: Call, spatial: int) -> dict[str, Any]:
     stride = c.ints("stride") if c.get("stride") else []
     pads = per_axis(c.ints("padding"), spatial)
     clipped = kernel
-    if c.get("ceil_mode", False) and set(c.ints("dilation") if "dilation" in c.args else [1]) == {1}:
+    if c.get("ceil_mode", False) and set(c.ints("dilation") if "dilation" in c.args else [1]) == {
+        1
+    }:
         clipped = _clipped(c, kernel, pads)
     return {
         "kernel": clipped,
@@ -44,7 +46,7 @@ def _windows(c: Call, spatial: int) -> dict[str, Any]:
 
 
 def _clipped(c: Call, kernel: tuple[int, ...], pads: tuple[int, ...]) -> tuple[int, ...]:
-    """In ceil mode a window may be larger than the padded input; what lies outside doesn't count."""
+    """In ceil mode a window may be larger than the padded input; its rest doesn't count."""
     sizes = c.first.type.shape[c.first.type.rank - len(kernel) :]
     return tuple(
         min(k, d + 2 * p) if isinstance(d, int) and d > 0 else k

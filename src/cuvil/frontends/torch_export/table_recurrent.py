@@ -123,9 +123,9 @@ def _layer(
         kind, x, *layers.of(layer), *own, hidden=hidden,
         direction="bidirectional" if layers.directions == 2 else "forward", **flags,
     )  # fmt: skip
-    steps, directions, batch, size = y.type.shape
+    steps, _, batch, size = y.type.shape
     y = c.e.transpose(y, (0, 2, 1, 3))
-    return c.e.reshape(y, (steps, batch, layers.directions * size)), last  # type: ignore[operator]
+    return c.e.reshape(y, (steps, batch, layers.directions * size)), last
 
 
 def _cell(kind: str, activation: str | None = None) -> Rule:

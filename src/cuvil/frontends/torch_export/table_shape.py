@@ -295,7 +295,7 @@ _RESHAPES = ("reshape", "_unsafe_view", "view_as", "reshape_as", "unsqueeze", "s
              "ravel", "view_copy", "unsqueeze_copy", "squeeze_copy", "_reshape_alias",
              "atleast_1d", "atleast_2d", "unflatten")  # fmt: skip
 RULES: dict[str, Rule] = {
-    **{name: _reshape for name in _RESHAPES},
+    **dict.fromkeys(_RESHAPES, _reshape),
     "view": _same_elements,
     "as_strided": _as_strided,
     "expand": _expand, "expand_as": _expand, "broadcast_to": _expand, "expand_copy": _expand,

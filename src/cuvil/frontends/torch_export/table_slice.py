@@ -196,14 +196,14 @@ def _diag_embed(c: Call) -> Value:
     return e.map("select", e.op("eq", row, column), wide, e.scalar(0, x.type.dtype))
 
 
+_SPLITS = ("split", "split_with_sizes", "chunk", "tensor_split", "unsafe_split", "unsafe_chunk",
+           "split_copy", "split_with_sizes_copy", "unsafe_split_with_sizes", "vsplit")  # fmt: skip
+
 RULES: dict[str, Rule] = {
     "slice": _slice, "slice_copy": _slice,
     "select": _select, "select_copy": _select,
     "narrow": _narrow, "narrow_copy": _narrow,
-    **{name: _split for name in ("split", "split_with_sizes", "chunk", "tensor_split",
-                                 "unsafe_split", "unsafe_chunk", "split_copy",
-                                 "split_with_sizes_copy", "unsafe_split_with_sizes",
-                                 "vsplit")},
+    **dict.fromkeys(_SPLITS, _split),
     "unbind": _unbind, "unbind_copy": _unbind,
     "diagonal": _diagonal, "diagonal_copy": _diagonal,
     "unfold": _unfold, "unfold_copy": _unfold,

@@ -61,7 +61,7 @@ class Weights:
     def get(self, placeholder: str) -> tuple[str, Array]:
         """(name, array) of a weight placeholder."""
         name, tensor = self._tensors[placeholder]
-        key = (
+        key: tuple[Any, ...] = (
             tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tuple(tensor.stride())
         )  # fmt: skip
         if tensor.numel() == 0:
