@@ -183,3 +183,31 @@ def test_minilm_with_its_own_weights() -> None:
     mask = torch.ones(3, 5, dtype=torch.int64)
     mask[1, 3:] = 0
     assert_same(module, model, (), {"input_ids": ids(3, 5), "attention_mask": mask})
+
+
+def t5() -> torch.nn.Module:
+    config = tf.T5Config(vocab_size=100, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4)
+    return seeded(lambda: tf.T5EncoderModel(config))
+
+
+def swin() -> torch.nn.Module:
+    return tf.SwinModel(
+        tf.SwinConfig(
+            image_size=32, patch_size=4, embed_dim=8, depths=[2, 2], num_heads=[2, 2],
+            window_size=4,
+        )
+    )  # fmt: skip
+
+
+def test_relative_positions() -> None:
+    model = t5()
+    module = capture_torch(model, (), {"input_ids": ids(2, 8)}, TEXT)
+    for batch, seq in SIZES:
+        assert_same(module, model, (), {"input_ids": ids(batch, seq)})
+
+
+def test_shifted_windows() -> None:
+    model = seeded(swin)
+    module = capture_torch(model, (images(2, 32),), {}, ["batch"])
+    for batch in (1, 3):
+        assert_same(module, model, (images(batch, 32),), rtol=1e-3, atol=1e-4)

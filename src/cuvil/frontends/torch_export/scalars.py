@@ -65,7 +65,8 @@ def _integer(
             return known[0]
         raise Refused("a Python number is read from a tensor's data")
     if key == "sym_size" and isinstance(args[0], Value):
-        return args[0].type.shape[args[1]]
+        size: Dim = args[0].type.shape[args[1]]
+        return size
     if key in _PYTHON and all(isinstance(a, (int, Expr)) for a in args):
         number: Dim = _PYTHON[key](*args)
         return number
