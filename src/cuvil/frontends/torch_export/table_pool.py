@@ -54,11 +54,15 @@ def _clipped(c: Call, kernel: tuple[int, ...], pads: tuple[int, ...]) -> tuple[i
     )
 
 
+def _pool(c: Call, name: str, attrs: dict[str, Any]) -> Pool:
+    return lambda x: c.e.op(name, x, **attrs)
+
+
 def _max_pool(spatial: int) -> Rule:
     def rule(c: Call) -> Value | list[Value]:
         attrs = _windows(c, spatial)
         names = ["max_pool", "max_pool_indices"] if c.tuple_result else ["max_pool"]
-        pools: list[Pool] = [lambda x, n=name: c.e.op(n, x, **attrs) for name in names]  # type: ignore[misc]
+        pools = [_pool(c, name, attrs) for name in names]
         out = batched(c, spatial, pools)
         return out if c.tuple_result else out[0]
 
