@@ -52,7 +52,7 @@ def _is_movement(value: Value) -> bool:
 
 
 def _materialize(rewriter: Rewriter, op: Op, index: int, value: Value) -> None:
-    if rewriter.begin("materialize-operand", op):
+    if rewriter.begin("materialize-operand", op, required=True):
         rewriter.set_operand(op, index, rewriter.value("materialize", [value]))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cuvil.ir.core import Module
 from cuvil.passes import (
@@ -47,13 +47,17 @@ class PassOptions:
     check: bool = False
 
 
+def _required(rule: Rule) -> Rule:
+    return replace(rule, required=True)
+
+
 def canonical_passes() -> list[Pass]:
     """captured -> canonical"""
     return [
         _rules("clean", *_CLEAN),
         Pass("common-subexpressions", eliminate_common),
         _rules("recognise", *_CLEAN, *attention.RULES),
-        _rules("decompose", *decompose.RULES, *_CLEAN),
+        _rules("decompose", *map(_required, decompose.RULES), *_CLEAN),
         _rules("channels-last", *layout.TURN_RULES, *layout.SINK_RULES, *_CLEAN),
         _rules("fold-weights", *contraction.FOLD_RULES, *layout.SINK_RULES, *_CLEAN),
         _rules("merge-products", *contraction.MERGE_RULES, *_CLEAN),

@@ -59,8 +59,8 @@ def _try(
         if isinstance(outcome, Refusal):
             rewriter.trace.refuse(rule.name, op, outcome.reason)
             continue
-        if not rewriter.begin(rule.name, op):
-            return None
+        if not rewriter.begin(rule.name, op, rule.required):
+            continue
         rewriter.created.clear()
         operands = list(op.operands)
         replacement = outcome(rewriter)

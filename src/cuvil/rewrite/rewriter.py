@@ -39,17 +39,26 @@ class Trace:
 
 @dataclass
 class Fuel:
-    """How many more changes may be made; None for any number."""
+    """How many more changes may be made; None for any number.
+
+    Changes that a kernel can't be made without are required: they are free, so that a module
+    still compiles without fuel, unless ``strict``. ``last`` is the change that took the last
+    unit: its label and its place.
+    """
 
     left: int | None = None
+    strict: bool = False
+    last: tuple[str, str] | None = None
 
-    def take(self) -> bool:
+    def take(self, label: str, op: Op, required: bool = False) -> bool:
         """Use one unit; False when there is none left."""
-        if self.left is None:
+        if self.left is None or (required and not self.strict):
             return True
         if self.left <= 0:
             return False
         self.left -= 1
+        if self.left == 0:
+            self.last = (label, f"{op.name} at {op.loc}")
         return True
 
 
@@ -66,9 +75,9 @@ class Rewriter:
         self._builder = Builder(function.body, Inference(self.context))
         self.created: list[Op] = []
 
-    def begin(self, label: str, op: Op) -> bool:
+    def begin(self, label: str, op: Op, required: bool = False) -> bool:
         """Ask leave for one change at ``op``; new ops go before it. False: out of fuel."""
-        if not self.fuel.take():
+        if not self.fuel.take(label, op, required):
             return False
         self.trace.fire(label, op)
         self.at(op)

@@ -40,11 +40,15 @@ class Context:
 
 @dataclass(frozen=True)
 class Rule:
-    """``name`` labels each change; ``roots`` are the op names (without dialect) it starts at."""
+    """``name`` labels each change; ``roots`` are the op names (without dialect) it starts at.
+
+    A ``required`` rule takes apart what has no kernel, and fires without fuel.
+    """
 
     name: str
     roots: tuple[str, ...]
     apply: Callable[[Op, Context], Outcome]
+    required: bool = False
 
     @property
     def doc(self) -> str:
