@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from cuvil.codegen.kernel import Kernel
+from cuvil.codegen.standalone_pool import pool
+from cuvil.codegen.standalone_recurrent import recurrent
 from cuvil.errors import UnsupportedNode, UnsupportedOpError
 from cuvil.ir.core import Op
 from cuvil.sym.facts import Facts
@@ -12,7 +14,14 @@ from cuvil.target.base import Target
 
 Builder = Callable[[Op, Facts, Target], Kernel]
 
-BUILDERS: Mapping[str, Builder] = {}
+BUILDERS: Mapping[str, Builder] = {
+    "max_pool": pool,
+    "avg_pool": pool,
+    "max_pool_indices": pool,
+    "lstm": recurrent,
+    "gru": recurrent,
+    "rnn": recurrent,
+}
 
 
 def standalone_kernel(op: Op, facts: Facts, target: Target) -> Kernel:

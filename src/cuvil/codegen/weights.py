@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cuvil.codegen import packing
+from cuvil.codegen import packing, packing_layer
 from cuvil.ir.core import Weight
 
 ALIGNMENT = 64
@@ -45,6 +45,11 @@ _PACKERS: Mapping[str, Callable[[Array, list[str]], Array]] = {
     "conv": _conv,
     "conv_transpose": _conv_transpose,
     "depthwise": _depthwise,
+    "rnn_w": packing_layer.pack_w,
+    "rnn_r": packing_layer.pack_r,
+    "rnn_b": packing_layer.pack_bias,
+    "rnn_bh": packing_layer.pack_bias_h,
+    "rnn_p": packing_layer.pack_peepholes,
 }
 
 
