@@ -214,7 +214,9 @@ def _siblings(op: Op) -> list[tuple[Op, Array, Array | None, Value]]:
             continue
         after = user.result.only_user
         shifted = _linear(after.result) if after is not None and after.short == "add" else None
-        found.append(shifted or linear)
+        chosen = shifted or linear
+        if chosen[3].uses:  # what was merged before is dead, but may not be swept away yet
+            found.append(chosen)
     return found
 
 

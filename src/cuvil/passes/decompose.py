@@ -143,7 +143,7 @@ def decompose_batch_norm(op: Op, context: Context) -> Outcome:
 
     def action(rw: Rewriter) -> list[Value]:
         w = Writer(rw)
-        dtype = op.type.dtype
+        dtype = _accumulator(op.type.dtype)
         if all(a is not None for a in arrays):
             weight, bias, mean, var = (np.asarray(a, np.float64) for a in arrays)
             factor = weight / np.sqrt(var + eps)
@@ -152,11 +152,11 @@ def decompose_batch_norm(op: Op, context: Context) -> Outcome:
                 for a in (factor, bias - mean * factor)
             )
         else:
-            weight_v, bias_v, mean_v, var_v = parameters
+            weight_v, bias_v, mean_v, var_v = (w.cast(p, dtype) for p in parameters)
             scale = w("div", weight_v, w("sqrt", w("add", var_v, w.number(eps, dtype))))
             shift = w("sub", bias_v, w("mul", mean_v, scale))
-        scaled = w("mul", x, w.reshape(scale, column))
-        return [w("add", scaled, w.reshape(shift, column))]
+        scaled = w("mul", w.cast(x, dtype), w.reshape(scale, column))
+        return [w.cast(w("add", scaled, w.reshape(shift, column)), op.type.dtype)]
 
     return action
 
@@ -169,7 +169,8 @@ def decompose_lrn(op: Op, context: Context) -> Outcome:
 
     def action(rw: Rewriter) -> list[Value]:
         w = Writer(rw)
-        x, dtype = op.operands[0], op.type.dtype
+        dtype = _accumulator(op.type.dtype)
+        x = w.cast(op.operands[0], dtype)
         square = w("mul", x, x)
         before, after = (size - 1) // 2, size - 1 - (size - 1) // 2
         lo, hi = [0] * len(shape), [0] * len(shape)
@@ -183,24 +184,42 @@ def decompose_lrn(op: Op, context: Context) -> Outcome:
         assert total is not None
         base = w("add", w("mul", total, w.number(op.attrs["alpha"] / size, dtype)),
                  w.number(op.attrs["bias"], dtype))  # fmt: skip
-        return [w("div", x, w("pow", base, w.number(op.attrs["beta"], dtype)))]
+        out = w("div", x, w("pow", base, w.number(op.attrs["beta"], dtype)))
+        return [w.cast(out, op.type.dtype)]
 
     return action
 
 
 @rule("decompose-lp-norm", "lp_norm")
 def decompose_lp_norm(op: Op, context: Context) -> Outcome:
-    """lp_norm(x) -> x / ||x||_p, p = 1 or 2"""
-    axis = op.attrs["axis"] % op.type.rank
+    """lp_norm(x) -> x / n, n = ||x||_p for p = 1 or 2; 0 where n is 0"""
+    axis = op.attrs["axis"] % max(op.type.rank, 1)
 
     def action(rw: Rewriter) -> list[Value]:
         w = Writer(rw)
-        x = op.operands[0]
+        dtype = _accumulator(op.type.dtype)
+        x = w.cast(op.operands[0], dtype)
+        if op.type.rank == 0:
+            x = w.reshape(x, (1,))
         if op.attrs["p"] == 1:
-            return [w("div", x, w.reduce("reduce_sum", w("abs", x), [axis]))]
-        return [w("div", x, w("sqrt", w.reduce("reduce_sum", w("mul", x, x), [axis])))]
+            norm = w.reduce("reduce_sum", w("abs", x), [axis])
+        else:
+            norm = w("sqrt", w.reduce("reduce_sum", w("mul", x, x), [axis]))
+        # A norm of 0 means elements of 0 (or squares that vanish), and those are to give 0.
+        none = w("eq", norm, w.number(0, dtype))
+        scaled = w("div", x, w("select", none, w.number(np.inf, dtype), norm))
+        return [w.cast(w.reshape(scaled, op.type.shape), op.type.dtype)]
 
     return action
+
+
+@rule("reduce-scalar", "reduce_sum", "reduce_mean", "reduce_prod", "reduce_max", "reduce_min",
+      "reduce_any", "reduce_all")
+def reduce_nothing(op: Op, context: Context) -> Outcome:
+    """reduce(x) -> x, over no axes (or the axes of a rank of 0)"""
+    if op.attrs["axes"] and op.type.rank + len(op.attrs["axes"]) and op.operands[0].type.rank:
+        return Refusal("it reduces over an axis")
+    return lambda rw: [op.operands[0]]
 
 
 _REDUCTIONS = (

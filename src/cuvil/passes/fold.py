@@ -44,6 +44,23 @@ def _fold(op: Op, context: Context) -> Outcome:
     return action
 
 
+def _empty_result(op: Op, context: Context) -> Outcome:
+    """f(...) -> broadcast(0), when no result has any element"""
+    if op.regions or not op.results or op.short == "broadcast":
+        return Refusal("it has a region or no result, or is that broadcast")
+    if not all(any(d == 0 for d in r.type.shape) for r in op.results):
+        return Refusal("a result has elements, or may have")
+
+    def action(rewriter: Rewriter) -> list[Value]:
+        made = []
+        for r in op.results:
+            zero = rewriter.value("constant", value=Weight(np.zeros((), r.type.dtype.numpy)))
+            made.append(rewriter.value("broadcast", [zero], shape=r.type.shape))
+        return made
+
+    return action
+
+
 def _shape_value(op: Op, context: Context) -> Outcome:
     """integer arithmetic on dims -> dims"""
     result = op.results[0]
@@ -79,6 +96,7 @@ _INTEGER_CHAIN = (
 )  # fmt: skip
 
 RULES: list[Rule] = [
+    Rule("empty-result", (*_FOLDABLE, "iota"), _empty_result),
     Rule("fold-constant", _FOLDABLE, _fold),
     Rule("fold-shape-value", _INTEGER_CHAIN, _shape_value),
 ]

@@ -35,20 +35,42 @@ def _copy_awkward_operands(rewriter: Rewriter, body: Block) -> None:
         if kind == "contraction" and has_kernel(op):
             facts = rewriter.context.facts
             for index, value in enumerate(op.operands):
-                if not operand_fits(op, index, facts):
+                if not operand_fits(op, index, facts) or _computed_from_index(_base(value)):
                     _materialize(rewriter, op, index, value)
         elif kind in ("kernel", "control") and op.name != "func.return":
             for index, value in enumerate(op.operands):
-                if _is_movement(value):
+                if not _lies_in_memory(value):
                     _materialize(rewriter, op, index, value)
 
 
-def _is_movement(value: Value) -> bool:
-    return (
-        value.op is not None
-        and fusion_class(value.op) in ("movement", "source")
-        and value.op.short not in ("constant", "reshape")
-    ) or (value.op is not None and value.op.short == "reshape" and _is_movement(value.op.operands[0]))
+def _lies_in_memory(value: Value) -> bool:
+    """An input, a constant, a kernel's result, or a reshape of one."""
+    op = value.op
+    if op is None or op.short == "constant":
+        return True
+    if op.short == "reshape":
+        return _lies_in_memory(op.operands[0])
+    return fusion_class(op) not in ("movement", "source") and not _computed_from_index(value)
+
+
+def _base(value: Value) -> Value:
+    while value.op is not None and fusion_class(value.op) == "movement":
+        value = value.op.operands[0]
+    return value
+
+
+def _computed_from_index(value: Value) -> bool:
+    """Made from iota, dims and single numbers alone: such values are never stored by themselves."""
+    op = value.op
+    if op is None:
+        return False
+    if op.short == "constant":
+        return bool(op.attrs["value"].array.size == 1)
+    if fusion_class(op) == "source":
+        return True
+    if fusion_class(op) not in ("map", "movement") or op.short == "materialize":
+        return False
+    return all(_computed_from_index(v) for v in op.operands)
 
 
 def _materialize(rewriter: Rewriter, op: Op, index: int, value: Value) -> None:
