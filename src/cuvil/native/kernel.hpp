@@ -30,10 +30,21 @@ CUVIL_INLINE T div(T a, T b) {
   if constexpr (is_float_type<T>) return a / b;
   else return div_trunc(a, b);
 }
+// Rounded towards minus infinity; for floats (a - mod(a, b)) / b as Python and NumPy have it, which
+// floor(a / b) misses where the quotient is rounded up to a whole number.
 template <class T>
 CUVIL_INLINE T floor_div(T a, T b) {
-  if constexpr (is_float_type<T>) return floor(a / b);
-  else return div_floor(a, b);
+  if constexpr (is_float_type<T>) {
+    const T plain = a / b;
+    const T rest = fmod(a, b);
+    const T turned = rest != T(0) && (b < T(0)) != (rest < T(0)) ? T(1) : T(0);
+    const T quotient = (a - rest) / b - turned;
+    const T down = floor(quotient);
+    const T whole = quotient - down > T(0.5) ? down + T(1) : down;
+    return b == T(0) ? plain : (quotient == T(0) ? copysign(T(0), plain) : whole);
+  } else {
+    return div_floor(a, b);
+  }
 }
 template <class T>
 CUVIL_INLINE T python_mod(T a, T b) {

@@ -102,7 +102,11 @@ CUVIL_INLINE uint16_t f32_to_bf16(float x) {
 // IEEE half, stored as its bits.
 #if defined(__F16C__) || defined(__AVX512FP16__) || defined(__aarch64__)
 CUVIL_INLINE float f16_to_f32(uint16_t h) { return float(__builtin_bit_cast(_Float16, h)); }
-CUVIL_INLINE uint16_t f32_to_f16(float x) { return __builtin_bit_cast(uint16_t, _Float16(x)); }
+CUVIL_INLINE uint16_t f32_to_f16(float x) {
+  // Else a double rounded to x and then here may be rounded once, to another neighbour.
+#pragma clang fp contract(off)
+  return __builtin_bit_cast(uint16_t, _Float16(x));
+}
 #else
 CUVIL_INLINE float f16_to_f32(uint16_t h) {
   const uint32_t sign = uint32_t(h & 0x8000u) << 16, rest = h & 0x7fffu;

@@ -93,6 +93,7 @@ def narrow(text: str, dtype: DType) -> str:
 
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
+_erfc = np.vectorize(math.erfc, otypes=[np.float64])
 
 
 def _round_trip(function: Callable[[Array], Array]) -> Kernel:
@@ -106,9 +107,14 @@ def _sigmoid(x: Array) -> Array:
 
 
 def _gelu_tanh(x: Array) -> Array:
-    """Hendrycks and Gimpel 2016, section 2."""
+    """Hendrycks and Gimpel 2016, section 2: x / 2 * (1 + tanh(u)), which is x * sigmoid(2 u)."""
     inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
-    return np.asarray(0.5 * x * (1 + np.tanh(inner)))
+    return np.asarray(x * _sigmoid(2 * inner))
+
+
+def _gelu(x: Array) -> Array:
+    """x / 2 * (1 + erf(x / sqrt 2)), by erfc so that nothing cancels where x is negative."""
+    return np.asarray(0.5 * x * _erfc(-x / math.sqrt(2)))
 
 
 # name: (numpy function, C++ function or infix text, kinds allowed, tolerance)
@@ -143,12 +149,7 @@ _UNARY: Mapping[str, tuple[Kernel, str, str, str]] = {
     "erf": (_round_trip(_erf), "cuvil::erf", "f", "close"),
     "sigmoid": (_round_trip(_sigmoid), "cuvil::sigmoid", "f", "close"),
     "silu": (_round_trip(lambda x: x * _sigmoid(x)), "cuvil::silu", "f", "close"),
-    "gelu": (
-        _round_trip(lambda x: 0.5 * x * (1 + _erf(x / math.sqrt(2)))),
-        "cuvil::gelu_erf",
-        "f",
-        "close",
-    ),
+    "gelu": (_round_trip(_gelu), "cuvil::gelu_erf", "f", "close"),
     "gelu_tanh": (_round_trip(_gelu_tanh), "cuvil::gelu_tanh", "f", "close"),
     "softplus": (_round_trip(lambda x: np.logaddexp(x, 0)), "cuvil::softplus", "f", "close"),
     "not": (np.logical_not, "!{0}", "b", "exact"),

@@ -213,19 +213,23 @@ def decompose_lp_norm(op: Op, context: Context) -> Outcome:
     return action
 
 
-@rule("reduce-scalar", "reduce_sum", "reduce_mean", "reduce_prod", "reduce_max", "reduce_min",
-      "reduce_any", "reduce_all")
-def reduce_nothing(op: Op, context: Context) -> Outcome:
-    """reduce(x) -> x, over no axes (or the axes of a rank of 0)"""
-    if op.attrs["axes"] and op.type.rank + len(op.attrs["axes"]) and op.operands[0].type.rank:
-        return Refusal("it reduces over an axis")
-    return lambda rw: [op.operands[0]]
-
-
 _REDUCTIONS = (
     "reduce_sum", "reduce_mean", "reduce_prod", "reduce_max", "reduce_min", "reduce_any",
     "reduce_all", "argmax", "argmin",
 )  # fmt: skip
+
+
+@rule("reduce-nothing", *_REDUCTIONS)
+def reduce_nothing(op: Op, context: Context) -> Outcome:
+    """reduce(x) -> x, over no axes; argmax(x) -> 0, of a scalar"""
+    x = op.operands[0]
+    if op.short.startswith("arg"):
+        if x.type.rank:
+            return Refusal("it has an axis")
+        return lambda rw: [Writer(rw).number(0, op.type.dtype)]
+    if x.type.rank and op.attrs["axes"]:
+        return Refusal("it has an axis")
+    return lambda rw: [x]
 
 
 @rule("keep-reduced-dims", *_REDUCTIONS)
@@ -266,6 +270,7 @@ RULES: list[Rule] = [
     decompose_batch_norm,
     decompose_lrn,
     decompose_lp_norm,
+    reduce_nothing,
     keep_reduced_dims,
     split_conv_bias,
 ]

@@ -1,0 +1,122 @@
+"""Many small calls compiled into one library and run at once.
+
+A library has one entry, so a batch of calls becomes one module: every call has its own inputs, its
+op and its outputs. ``compile_module`` is the way from a captured module to a loaded artifact.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from cuvil.api.compiler import signature_of
+from cuvil.build.library import build_library
+from cuvil.codegen.abi import emit_abi
+from cuvil.codegen.module import generate
+from cuvil.codegen.standalone import BUILDERS
+from cuvil.errors import CuvilError
+from cuvil.frontends.emitter import Emitter
+from cuvil.ir.clone import clone_module
+from cuvil.ir.core import Module
+from cuvil.ir.types import TensorType, dtype_of
+from cuvil.options import Options
+from cuvil.ops.registry import registry
+from cuvil.package.format import write_package
+from cuvil.package.manifest import Manifest
+from cuvil.passes.pipeline import PassOptions, lower
+from cuvil.runtime.artifact import Artifact
+from cuvil.runtime.loader import load
+from cuvil.target.registry import find_target
+from tests.ops.values import Array, Case
+
+
+def compile_module(module: Module, *, fusion: bool = True, opt_level: int = 1) -> Artifact:
+    """A captured module (left as it is) as a loaded artifact that runs on two threads."""
+    target = find_target("native")
+    options = replace(Options.from_environment(), opt_level=opt_level, jobs=1)
+    lowered = lower(clone_module(module), "fused", PassOptions(fusion))
+    generated = generate(lowered, target)
+    manifest = Manifest(
+        name="calls",
+        signature=signature_of(lowered.main),
+        target=target.triple,
+        cpu=target.mcpu,
+        cpu_features=target.cpu_features,
+        weights_bytes=generated.weights.size,
+        cuvil_version="test",
+    )
+    sources = {**generated.sources, "tables.cpp": emit_abi(manifest)}
+    library = build_library(sources, target, options)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "calls.cuvilpkg"
+        write_package(path, manifest, library, generated.weights.parts)
+        return load(path, threads=2)
+
+
+def has_kernel(name: str) -> bool:
+    """Whether codegen has a kernel for ``cuvil.<name>``: all but those that stand alone without
+    a builder."""
+    return registry()[f"cuvil.{name}"].fusion != "kernel" or name in BUILDERS
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Calls (name of the op, operands and attributes) that share a library."""
+
+    calls: tuple[tuple[str, Case], ...]
+
+    def module(self) -> Module:
+        """One function whose outputs are the results of every call, in order."""
+        e = Emitter()
+        outputs, names = [], []
+        for number, (name, case) in enumerate(self.calls):
+            operands = [
+                e.input(f"x{number}_{i}", TensorType(a.shape, dtype_of(a.dtype)))
+                for i, a in enumerate(case.arrays)
+            ]
+            for i, value in enumerate(e.results(name, *operands, **case.attrs)):
+                outputs.append(value)
+                names.append(f"y{number}_{i}")
+        return e.finish(outputs, names)
+
+    def inputs(self) -> dict[str, Array]:
+        """The operands of every call by input name."""
+        return {
+            f"x{number}_{i}": a
+            for number, (_, case) in enumerate(self.calls)
+            for i, a in enumerate(case.arrays)
+        }
+
+    def run(self, *, fusion: bool = True, opt_level: int = 1) -> list[list[Array]]:
+        """The results of each call. Raises CuvilError, with the culprits where one call alone
+        can't be lowered either."""
+        try:
+            artifact = compile_module(self.module(), fusion=fusion, opt_level=opt_level)
+        except CuvilError as error:
+            raise CuvilError(f"{error}\n{self._culprits(fusion)}") from error
+        outputs = artifact.run(self.inputs())
+        counts = [sum(n.startswith(f"y{i}_") for n in outputs) for i in range(len(self.calls))]
+        return [
+            [np.asarray(outputs[f"y{i}_{k}"]) for k in range(count)]
+            for i, count in enumerate(counts)
+        ]
+
+    def _culprits(self, fusion: bool) -> str:
+        found = []
+        for call in self.calls:
+            try:
+                lowered = lower(Batch((call,)).module(), "fused", PassOptions(fusion))
+                generate(lowered, find_target("native"))
+            except CuvilError as error:
+                found.append(f"{call[0]}{call[1]}: {error}")
+        return "\n".join(found[:8])
+
+
+def batches(calls: Sequence[tuple[str, Case]], size: int) -> Iterator[Batch]:
+    """The calls in batches of at most ``size``."""
+    for start in range(0, len(calls), size):
+        yield Batch(tuple(calls[start : start + size]))

@@ -1,0 +1,129 @@
+"""Every operator that has a kernel, compiled, against its reference.
+
+Many calls share one library (tests/ops/compiled.py). All calls are compiled without the
+optimizer, which is the fast way to judge what codegen wrote; a sample of them again as a model
+would be, where loops become vector code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from cuvil.errors import InvalidModelError
+from cuvil.ops.registry import registry
+from tests.ops.agreement import assert_agrees
+from tests.ops.checks import infer, run
+from tests.ops.compiled import batches, has_kernel
+from tests.ops.generators import cases
+from tests.ops.values import Array, Case, case, specials
+
+_A_LIBRARY = 400
+_OPTIMIZED = 12  # calls of each operator compiled with the optimizer
+_NARROW = ("int8", "int16", "uint16", "uint32", "uint64")
+_TWINS = {"float16": ("bfloat16",), "int32": ("int8", "int16"), "uint8": ("uint16", "uint64")}
+_TWINNED = 6
+
+_ALL = sorted(name.removeprefix("cuvil.") for name in registry())
+_COMPILED = [name for name in _ALL if has_kernel(name)]
+# Operators without a kernel, each with the reason; an entry that has become wrong fails.
+_WITHOUT: dict[str, str] = {}
+
+
+def _convert(array: Array, dtype: str) -> Array:
+    if dtype == "bfloat16":
+        import ml_dtypes
+
+        with np.errstate(all="ignore"):
+            return array.astype(np.float32).astype(ml_dtypes.bfloat16)
+    return array.astype(dtype)
+
+
+def _twins(name: str, found: Sequence[Case]) -> list[Case]:
+    """A few of the calls in the dtypes that the generators leave out."""
+    twins: list[Case] = []
+    for source, targets in _TWINS.items():
+        matching = [c for c in found if any(a.dtype == source for a in c.arrays)]
+        step = max(1, len(matching) // _TWINNED)
+        for target in targets:
+            for original in matching[::step]:
+                arrays = [_convert(a, target) if a.dtype == source else a for a in original.arrays]
+                twin = case(*arrays, **original.attrs)
+                if _valid(name, twin):
+                    twins.append(twin)
+    return twins
+
+
+def _narrow_specials(name: str) -> list[Case]:
+    """Maps over the special values of the narrow integers, each with each."""
+    definition = registry()[f"cuvil.{name}"]
+    arity = definition.operands[0]
+    if definition.fusion != "map" or arity > 2 or definition.attrs:
+        return []
+    found = []
+    for dtype in _NARROW:
+        values = specials(dtype)
+        grid = np.meshgrid(*[values] * arity, indexing="ij")
+        candidate = case(*(g.reshape(-1) for g in grid))
+        if _valid(name, candidate):
+            found.append(candidate)
+    return found
+
+
+def _valid(name: str, candidate: Case) -> bool:
+    try:
+        infer(name, candidate)
+    except InvalidModelError:
+        return False
+    return True
+
+
+def _calls(name: str) -> list[Case]:
+    found = list(cases(name, np.random.default_rng(1)))
+    return [*found, *_twins(name, found), *_narrow_specials(name)]
+
+
+def _groups(names: Sequence[str], count: int) -> list[list[str]]:
+    """Names dealt out so that each group has about as many calls as the others."""
+    sizes = {n: len(_calls(n)) for n in names}
+    groups: list[list[str]] = [[] for _ in range(count)]
+    for name in sorted(names, key=lambda n: -sizes[n]):
+        min(groups, key=lambda g: sum(sizes[m] for m in g)).append(name)
+    return [sorted(g) for g in groups]
+
+
+def _check(calls: Sequence[tuple[str, Case]], opt_level: int) -> None:
+    wrong: list[str] = []
+    for batch in batches(calls, _A_LIBRARY):
+        for (name, call), results in zip(
+            batch.calls, batch.run(opt_level=opt_level), strict=True
+        ):
+            expected = run(name, call)
+            assert len(results) == len(expected), f"{name}{call}"
+            for k, (got, want) in enumerate(zip(results, expected, strict=True)):
+                try:
+                    assert_agrees(name, call, k, got, want)
+                except AssertionError as error:
+                    wrong.append(str(error))
+    assert not wrong, f"{len(wrong)} results are wrong:\n" + "\n".join(wrong[:20])
+
+
+def test_every_operator_has_a_kernel_or_a_reason() -> None:
+    assert sorted(set(_ALL) - set(_COMPILED)) == sorted(_WITHOUT)
+
+
+@pytest.mark.parametrize("names", _groups(_COMPILED, 16), ids=lambda g: "-".join(g)[:40])
+def test_compiled_calls_agree_with_the_reference(names: list[str]) -> None:
+    _check([(n, c) for n in names for c in _calls(n)], 0)
+
+
+@pytest.mark.parametrize("names", _groups(_COMPILED, 8), ids=lambda g: "-".join(g)[:40])
+def test_optimized_calls_agree_with_the_reference(names: list[str]) -> None:
+    calls = []
+    for name in names:
+        found = _calls(name)
+        picked = np.random.default_rng(2).permutation(len(found))[:_OPTIMIZED]
+        calls += [(name, found[i]) for i in sorted(picked)]
+    _check(calls, 3)
