@@ -22,27 +22,55 @@ Elements = np.ndarray[Any, np.dtype[np.object_]]
 LIMIT = 4096
 
 
-def _truncating(a: Dim, b: Dim) -> Dim:
+class _Undecided(ArithmeticError):
+    """The sign of an expression decides, and isn't known."""
+
+
+def _truncating(facts: Facts, a: Dim, b: Dim) -> Dim:
+    """Division towards zero; x / 0 is 0, as the operator has it."""
     if isinstance(a, int) and isinstance(b, int):
-        return 0 if b == 0 else int(a / b) if abs(a) < 1 << 52 else -(-a // b) if a < 0 else a // b
-    return floordiv(a, b)
+        quotient = abs(a) // abs(b) if b else 0
+        return quotient if (a < 0) == (b < 0) else -quotient
+    if facts.nonnegative(a) and facts.positive(b):
+        return floordiv(a, b)
+    raise _Undecided
 
 
-def _negate(a: Dim) -> Dim:
-    return mul(a, -1)
+def _remainder(facts: Facts, a: Dim, b: Dim) -> Dim:
+    """The remainder with the sign of the dividend; x % 0 is 0."""
+    if isinstance(a, int) and isinstance(b, int):
+        rest = abs(a) % abs(b) if b else 0
+        return rest if a >= 0 else -rest
+    if facts.nonnegative(a) and facts.positive(b):
+        return mod(a, b)
+    raise _Undecided
+
+
+def _flooring(function: Callable[[Dim, Dim], Dim]) -> Callable[[Facts, Dim, Dim], Dim]:
+    def apply(facts: Facts, a: Dim, b: Dim) -> Dim:
+        if isinstance(b, int):
+            if b == 0:
+                return 0
+            if b > 0 or isinstance(a, int):
+                return function(a, b)
+        elif facts.positive(b):
+            return function(a, b)
+        raise _Undecided
+
+    return apply
 
 
 _ARITHMETIC: Mapping[str, Callable[..., Dim]] = {
-    "add": add,
-    "sub": lambda a, b: add(a, mul(b, -1)),
-    "mul": mul,
+    "add": lambda facts, a, b: add(a, b),
+    "sub": lambda facts, a, b: add(a, mul(b, -1)),
+    "mul": lambda facts, a, b: mul(a, b),
     "div": _truncating,
-    "floordiv": floordiv,
-    "mod": mod,
-    "fmod": mod,
-    "max": maximum,
-    "min": minimum,
-    "neg": _negate,
+    "floordiv": _flooring(floordiv),
+    "mod": _flooring(mod),
+    "fmod": _remainder,
+    "max": lambda facts, a, b: maximum(a, b),
+    "min": lambda facts, a, b: minimum(a, b),
+    "neg": lambda facts, a: mul(a, -1),
 }
 _MOVEMENT = ("reshape", "transpose", "broadcast", "slice", "concat", "gather")
 _REDUCE: Mapping[str, tuple[Callable[[Dim, Dim], Dim], Dim]] = {
@@ -118,8 +146,8 @@ class ShapeValues:
         flat = out.reshape(-1)
         try:
             for i, items in enumerate(zip(*(x.reshape(-1) for x in inputs), strict=True)):
-                flat[i] = self.facts.simplify(function(*items))
-        except ZeroDivisionError:
+                flat[i] = self.facts.simplify(function(self.facts, *items))
+        except _Undecided:
             return None
         return out
 
@@ -171,7 +199,7 @@ def _reduce(
     rule: tuple[Callable[[Dim, Dim], Dim], Dim], items: Elements, op: Op, value: Value
 ) -> Elements:
     function, seed = rule
-    axes = tuple(op.attrs["axes"])
+    axes = tuple(a % items.ndim for a in op.attrs["axes"])
     kept = [i for i in range(items.ndim) if i not in axes]
     moved = items.transpose([*kept, *axes]).reshape([items.shape[i] for i in kept] + [-1])
     out = np.empty(moved.shape[:-1], dtype=object)

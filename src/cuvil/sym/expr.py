@@ -287,7 +287,29 @@ def floordiv(a: Dim, b: Dim) -> Dim:
         return quotient
     if isinstance(b, int) and isinstance(rest, int) and 0 <= rest < b:
         return quotient
+    inner = _lone_floordiv(rest)
+    if inner is not None:  # floor(floor(a / c) / b) == floor(a / (c * b)) for positive c and b
+        return add(quotient, floordiv(inner[0], mul(inner[1], b)))
     return add(quotient, _function("floordiv", rest, b))
+
+
+def _lone_floordiv(value: Dim) -> tuple[Dim, Dim] | None:
+    """(a, c) where ``value`` is exactly a // c, plus an integer n as (a + n * c) // c."""
+    if not isinstance(value, Expr) or len(value.terms) > 2:
+        return None
+    monomial, coefficient = value.terms[0]
+    if coefficient != 1 or len(monomial) != 1 or monomial[0][1] != 1:
+        return None
+    atom = monomial[0][0]
+    if atom.kind != "floordiv":
+        return None
+    a, c = atom.args
+    if len(value.terms) == 2:
+        other, constant = value.terms[1]
+        if other:
+            return None
+        a = add(a, mul(c, constant))
+    return a, c
 
 
 def mod(a: Dim, b: Dim) -> Dim:

@@ -106,6 +106,9 @@ class Facts:
             return 0
         if kind == "floordiv":
             if not upper:
+                low = self._interval(a)[0]
+                if low is not None and isinstance(b, int):
+                    return low // b
                 return 0 if self.nonnegative(a) else None
             return a if self.nonnegative(a) and self.positive(b) else None
         if kind == "max":
