@@ -65,9 +65,10 @@ __all__ = [
 def __getattr__(name: str) -> object:
     for home, names in _HOMES.items():
         if name in names:
-            value = getattr(import_module(home), name)
-            globals()[name] = value
-            return value
+            module = import_module(home)
+            # All at once: loading the folder cuvil.verify binds that name to the folder.
+            globals().update({n: getattr(module, n) for n in names})
+            return globals()[name]
     raise AttributeError(f"module 'cuvil' has no attribute {name!r}")
 
 

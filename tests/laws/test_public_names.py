@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 import cuvil
@@ -24,6 +27,11 @@ def test_names_resolve_to_the_things_themselves() -> None:
             for name in names:
                 found = getattr(cuvil, name)
                 assert found.__name__ == name and found.__module__.startswith("cuvil.")
+
+
+def test_functions_win_over_folders_of_the_same_name() -> None:
+    code = "import cuvil; cuvil.compile; assert callable(cuvil.verify), cuvil.verify"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=PACKAGE.parent)
 
 
 def test_unknown_names_are_refused() -> None:

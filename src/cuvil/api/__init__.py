@@ -6,17 +6,24 @@ artifacts needs none of them.
 
 from __future__ import annotations
 
+import functools
+import json
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import FunctionType
 from typing import Any
 
-from cuvil.api.compiler import Compiler, captured
+from cuvil.api.compiler import Compiler
+from cuvil.api.progress import Progress
 from cuvil.api.request import CompileRequest
 from cuvil.api.verification import verify_artifact
 from cuvil.options import Options
 from cuvil.runtime.artifact import Artifact
 from cuvil.runtime.loader import load as _load
 from cuvil.verify.report import Report
+
+_OMITTED: Any = object()
 
 
 def load(path: str | os.PathLike[str], threads: int | None = None) -> Artifact:
@@ -29,7 +36,7 @@ def load(path: str | os.PathLike[str], threads: int | None = None) -> Artifact:
 
 
 def compile(
-    model: Any,
+    model: Any = _OMITTED,
     example_inputs: Any = None,
     input_shape: Sequence[Any] | None = None,
     input_spec: Sequence[Any] | None = None,
@@ -41,9 +48,9 @@ def compile(
     verify: bool = True,
     threads: int | None = None,
     cache: bool = True,
-    profile: Any = None,
+    profile: bool | Progress | None = None,
     options: Mapping[str, Any] | None = None,
-) -> Artifact:
+) -> Any:
     """Compile a model to a native artifact, check it against the model, and load it.
 
     ``model``: nn.Module, ExportedProgram, fx.GraphModule, an ONNX ModelProto or its bytes, or the
@@ -52,26 +59,45 @@ def compile(
     a list of (name, dtype, shape). ``dynamic_dims`` names the dims that stay symbolic.
     ``constraints`` are texts such as ``"seq % 8 == 0"``.
 
+    ``profile`` True puts the seconds of each stage into the artifact's ``profile``; a function is
+    also called with (stage, None) when one begins and (stage, seconds) when it ends.
+
+    Without a model it returns a decorator, for a module or for a class (or function) that makes
+    one: ``@cuvil.compile(input_shape=(1, 16))`` over a class makes its calls give artifacts.
+
     Raises InvalidModelError, UnsupportedOpError, ShapeConstraintError, TargetError or
     VerificationError.
     """
-    request = CompileRequest(
-        model=model,
-        example_inputs=example_inputs,
-        input_shape=input_shape,
-        input_spec=input_spec,
-        dynamic_dims=dynamic_dims,
-        constraints=tuple(constraints),
-        target=target,
-        precision=precision,
-        enable_fusion=enable_fusion,
-        verify=verify,
-        threads=threads,
-        cache=cache,
-        profile=profile,
-        options=dict(options or {}),
-    )
-    return Compiler(request).run()
+    arguments = {
+        "example_inputs": example_inputs,
+        "input_shape": input_shape,
+        "input_spec": input_spec,
+        "dynamic_dims": dynamic_dims,
+        "constraints": tuple(constraints),
+        "target": target,
+        "precision": precision,
+        "enable_fusion": enable_fusion,
+        "verify": verify,
+        "threads": threads,
+        "cache": cache,
+        "profile": profile,
+        "options": dict(options or {}),
+    }
+    if model is _OMITTED:
+        return lambda decorated: _decorated(decorated, arguments)
+    return Compiler(CompileRequest(model=model, **arguments)).run()
+
+
+def _decorated(model: Any, arguments: Mapping[str, Any]) -> Any:
+    """A class or function gives a factory of artifacts; anything else is compiled at once."""
+    if not isinstance(model, (type, FunctionType)):
+        return Compiler(CompileRequest(model=model, **arguments)).run()
+
+    @functools.wraps(model, updated=())
+    def factory(*args: Any, **kwargs: Any) -> Artifact:
+        return Compiler(CompileRequest(model=model(*args, **kwargs), **arguments)).run()
+
+    return factory
 
 
 def verify(
@@ -85,23 +111,39 @@ def verify(
 
     ``inputs`` as for compiling; None makes some for a spread of shapes. An element passes when it
     differs by at most ``atol`` times the output's largest magnitude plus ``rtol`` times its own.
-    ``layerwise`` also compares every intermediate with the reference interpreter. Raises
-    InputError if the artifact was loaded without its source.
+    ``layerwise`` also compares each kernel with the reference on the inputs it got, for which the
+    model is built once more with all kernels' results as outputs. Raises InputError if the
+    artifact was loaded without its source.
     """
     return verify_artifact(compiled, inputs, atol, rtol, layerwise)
 
 
 def dump_ir(model: Any, stage: str = "canonical", **compile_arguments: Any) -> str:
-    """The text of a model at a stage: "captured", "canonical", "fused", "planned", or "cxx".
+    """The text of a model at a stage: "captured", "canonical", "fused", "planned", "cxx", "mlir"
+    (captured, without places), or "dot" (the kernels as a graph; "dot:canonical" the operators).
 
     ``compile_arguments`` are those of :func:`compile` that shape the capture.
     """
     return Compiler(CompileRequest(model=model, **compile_arguments)).text(stage)
 
 
-def debug_trace(model: Any, inputs: Any = None) -> dict[str, Any]:
-    """Which operators a model holds, how often, with which dtypes, and what can't be compiled."""
-    return captured(CompileRequest(model=model, example_inputs=inputs)).operators()
+def debug_trace(
+    model: Any,
+    inputs: Any = None,
+    path: str | os.PathLike[str] | None = None,
+    **compile_arguments: Any,
+) -> dict[str, Any]:
+    """Which operators a model holds, how often and how each will be run, and what is missing.
+
+    The result is plain data: ``supported``; ``operators`` with name, source operators, dtypes,
+    count, how; ``kernels``; ``unsupported`` with op, dtype, place, reason and a way round.
+    ``path`` (say, "operator_registry.json") also gets it as JSON.
+    """
+    request = CompileRequest(model=model, example_inputs=inputs, **compile_arguments)
+    table = Compiler(request).operators()
+    if path is not None:
+        Path(path).write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
+    return table
 
 
 def clear_cache() -> int:

@@ -29,18 +29,6 @@ class Captured:
     run: Callable[[Mapping[str, Array]], list[Array]]
     examples: dict[str, Array]
 
-    def operators(self) -> dict[str, Any]:
-        """Operators of the captured module: count and dtypes of each."""
-        table: dict[str, Any] = {}
-        for op in self.module.main.walk():
-            if op.results:
-                entry = table.setdefault(op.name, {"count": 0, "dtypes": []})
-                entry["count"] += 1
-                dtype = str(op.results[0].type.dtype)
-                if dtype not in entry["dtypes"]:
-                    entry["dtypes"].append(dtype)
-        return dict(sorted(table.items()))
-
 
 def capture(request: CompileRequest) -> Captured:
     """Capture by kind of model."""

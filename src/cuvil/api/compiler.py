@@ -6,11 +6,14 @@ import hashlib
 import json
 import logging
 import platform
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cuvil.api.capture import Captured, capture
+from cuvil.api.capture import capture
+from cuvil.api.operators import missing_kernels, operator_table, unsupported_table
+from cuvil.api.progress import Progress, Stages
 from cuvil.api.request import CompileRequest
 from cuvil.api.verification import Source, check_built
 from cuvil.build.cache import Cache
@@ -18,9 +21,10 @@ from cuvil.build.driver import compiler_version
 from cuvil.build.library import build_library, native_sources
 from cuvil.codegen.abi import emit_abi
 from cuvil.codegen.module import Generated, generate
-from cuvil.errors import ArtifactError, InputError, ShapeConstraintError
+from cuvil.errors import ArtifactError, InputError, ShapeConstraintError, UnsupportedOpError
 from cuvil.ir.clone import clone_module
 from cuvil.ir.core import Function, Module
+from cuvil.ir.dot import print_dot
 from cuvil.ir.printer import print_module
 from cuvil.ir.signature import ConstraintSpec, Signature, SymbolSpec, TensorSpec
 from cuvil.ir.types import TensorType
@@ -29,6 +33,7 @@ from cuvil.package.format import open_package, write_package
 from cuvil.package.manifest import Manifest
 from cuvil.passes.memory import plan_text
 from cuvil.passes.pipeline import PassOptions, lower
+from cuvil.rewrite.rewriter import Trace
 from cuvil.runtime.artifact import Artifact
 from cuvil.runtime.cpu import cpu_flags
 from cuvil.runtime.loader import check_machine, load
@@ -38,54 +43,123 @@ from cuvil.version import __version__
 
 log = logging.getLogger("cuvil")
 
-STAGES = ("captured", "canonical", "fused", "planned", "cxx")
-
-
-def captured(request: CompileRequest) -> Captured:
-    """The captured module of a request."""
-    return capture(request)
+STAGES = ("captured", "canonical", "fused", "planned", "cxx", "mlir", "dot")
+_TEXT_STAGES = ("captured", "canonical", "fused")
 
 
 class Compiler:
-    """Carries one request through the stages."""
+    """Carries one request through the stages; ``stages`` times them."""
 
-    def __init__(self, request: CompileRequest, options: Options | None = None) -> None:
+    def __init__(
+        self,
+        request: CompileRequest,
+        options: Options | None = None,
+        progress: Progress | None = None,
+    ) -> None:
         self.request = request
         options = options or Options.from_environment()
         if "opt_level" in request.options:
             options = replace(options, opt_level=int(request.options["opt_level"]))
+        if "jobs" in request.options:
+            options = replace(options, jobs=int(request.options["jobs"]))
         self.options = options
         self.target: Target = find_target(request.target)
         self.cache = Cache(self.options.cache_dir, self.options.cache_bytes)
+        self.stages = Stages(progress or (request.profile if callable(request.profile) else None))
 
     def run(self) -> Artifact:
         """Compile, or take from the cache; load; verify what was built anew."""
-        source = capture(self.request)
-        key = self._key(source.module)
-        path = self.cache.get(key, open_package) if self.request.cache else None
+        with self.stages.stage("capture"):
+            source = self.capture()
+        with self.stages.stage("cache"):
+            key = self._key(source.module)
+            path = self.cache.get(key, open_package) if self.request.cache else None
+        log.info("%s: %s", source.module.name, "compiling" if path is None else "from the cache")
         if path is None:
             path = self.cache.put(key, lambda place: self._build_checked(source, place))
-        artifact = load(path, self.request.threads)
-        artifact.source = Source(source.module, source.run, source.examples)
+        with self.stages.stage("load"):
+            artifact = load(path, self.request.threads)
+        artifact.source = source
+        artifact.profile = dict(self.stages.seconds) if self.request.profile else None
         return artifact
 
+    def capture(self) -> Source:
+        """The captured module, and the model to check against."""
+        captured = capture(self.request)
+        return Source(
+            captured.module,
+            captured.run,
+            captured.examples,
+            lambda module: self._lower(module, "fused"),
+            self.build,
+            self.request.enable_fusion,
+        )
+
+    def build(self, fused: Module) -> Artifact:
+        """An artifact of a module at stage "fused" that is in no cache and no file."""
+        with tempfile.TemporaryDirectory(prefix="cuvil-") as folder:
+            place = Path(folder) / "model.cuvilpkg"
+            self._write(fused, place)
+            return load(place, self.request.threads)
+
     def text(self, stage: str) -> str:
-        """The module's text at a stage."""
-        if stage not in STAGES:
+        """The module's text at a stage.
+
+        "mlir" is the captured module's generic text without places; "dot" the fused module as a
+        graph, "dot:captured" and "dot:canonical" those.
+        """
+        kind, _, at = stage.partition(":")
+        if kind not in STAGES or (at and (kind != "dot" or at not in _TEXT_STAGES)):
             raise InputError(f"there is no stage {stage!r}", hint=f"stages are {', '.join(STAGES)}")
         module = capture(self.request).module
-        if stage in ("captured", "canonical", "fused"):
-            return print_module(self._lower(module, stage), locations=True)
+        if kind == "mlir":
+            return print_module(module)
+        if kind == "dot":
+            return print_dot(self._lower(module, at or "fused"))
+        if kind in _TEXT_STAGES:
+            return print_module(self._lower(module, kind), locations=True)
         lowered = self._lower(module, "fused")
-        if stage == "planned":
+        if kind == "planned":
             return plan_text(lowered.main) + print_module(lowered)
-        generated = generate(lowered, self.target)
+        generated = self._generate(lowered)
         return "\n".join(f"// {name}\n{text}" for name, text in generated.sources.items())
 
-    def _lower(self, module: Module, stage: str) -> Module:
-        fuel = self.request.options.get("fuel")
-        options = PassOptions(self.request.enable_fusion, fuel)
+    def refusals(self, rule: str) -> dict[str, int]:
+        """Why a rewrite rule did not fire: each place and reason, with how often it was given.
+
+        Raises InputError for a rule that looked at nothing in this model.
+        """
+        trace = Trace(detailed=True)
+        self._lower(capture(self.request).module, "fused", trace)
+        known = sorted({*trace.fired, *trace.refused})
+        if rule not in known:
+            raise InputError(
+                f"no rule {rule!r} looked at this model", hint=f"these did: {', '.join(known)}"
+            )
+        return dict(trace.refused.get(rule, {}))
+
+    def operators(self) -> dict[str, Any]:
+        """See :func:`cuvil.debug_trace`."""
+        try:
+            module = capture(self.request).module
+            fused = self._lower(clone_module(module), "fused")
+        except UnsupportedOpError as error:
+            nodes = unsupported_table(error.nodes)
+            return {"supported": False, "operators": [], "kernels": [], "unsupported": nodes}
+        table = operator_table(module.main, fused)
+        return {"model": module.name, "supported": not table["unsupported"], **table}
+
+    def _lower(self, module: Module, stage: str, trace: Trace | None = None) -> Module:
+        options = PassOptions(
+            self.request.enable_fusion, self.request.options.get("fuel"), trace or Trace()
+        )
         return lower(module, stage, options) if stage != "captured" else module
+
+    def _generate(self, fused: Module) -> Generated:
+        missing = missing_kernels(fused)
+        if missing:
+            raise UnsupportedOpError(missing, stage="codegen")
+        return generate(fused, self.target)
 
     def _key(self, module: Module) -> str:
         """Everything the artifact depends on: graph, weights, options, target, version."""
@@ -101,15 +175,17 @@ class Compiler:
         ]
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
-    def _build_checked(self, source: Captured, place: Path) -> None:
-        build = Source(source.module, source.run, source.examples)
-        lowered = self._lower(clone_module(source.module), "fused")
-        generated = generate(lowered, self.target)
-        manifest = self._write(lowered, generated, place)
+    def _build_checked(self, source: Source, place: Path) -> None:
+        with self.stages.stage("passes"):
+            lowered = self._lower(clone_module(source.module), "fused")
+        manifest = self._write(lowered, place)
         if self.request.verify and _runs_here(manifest):
-            check_built(load(place, self.request.threads), build)
+            with self.stages.stage("verify"):
+                check_built(load(place, self.request.threads), source)
 
-    def _write(self, module: Module, generated: Generated, place: Path) -> Manifest:
+    def _write(self, module: Module, place: Path) -> Manifest:
+        with self.stages.stage("generate"):
+            generated = self._generate(module)
         manifest = Manifest(
             name=module.name,
             signature=signature_of(module.main),
@@ -120,12 +196,14 @@ class Compiler:
             source=_plain(module.source),
             weights_bytes=generated.weights.size,
             cuvil_version=__version__,
-            extra={"kernels": len(generated.kernels)},
+            extra={"kernels": list(generated.kernels)},
         )
-        sources = dict(generated.sources)
-        sources["tables.cpp"] = emit_abi(manifest)
-        library = build_library(sources, self.target, self.options)
-        return write_package(place, manifest, library, generated.weights.parts)
+        with self.stages.stage("build"):
+            sources = dict(generated.sources)
+            sources["tables.cpp"] = emit_abi(manifest)
+            library = build_library(sources, self.target, self.options)
+        with self.stages.stage("package"):
+            return write_package(place, manifest, library, generated.weights.parts)
 
 
 def _runs_here(manifest: Manifest) -> bool:

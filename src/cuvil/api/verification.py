@@ -1,18 +1,22 @@
-"""An artifact against its source, on inputs of a spread of shapes."""
+"""An artifact against its source: whole, kernel by kernel, and rewrite by rewrite."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from cuvil.errors import InputError, VerificationError
+from cuvil.ir.clone import clone_module
 from cuvil.ir.core import Module
+from cuvil.reference.interpreter import run_module
 from cuvil.runtime.artifact import Artifact
+from cuvil.verify.bisect import Culprit, bisect_build, bisect_meaning
 from cuvil.verify.inputs import make_inputs, spread_of_sizes
-from cuvil.verify.report import OutputError, Report, compare
+from cuvil.verify.layerwise import check_layers, expose
+from cuvil.verify.report import LayerError, OutputError, Report, compare
 
 Array = np.ndarray[Any, Any]
 ATOL, RTOL = 1e-5, 1e-3
@@ -20,21 +24,29 @@ ATOL, RTOL = 1e-5, 1e-3
 
 @dataclass(frozen=True)
 class Source:
-    """The captured module, and the source model as a function of flat inputs by name."""
+    """The captured module, and the source model as a function of flat inputs by name.
+
+    ``lower`` brings a copy of a captured module to stage "fused", ``build`` makes an artifact of
+    such a module; both as the artifact itself was made.
+    """
 
     module: Module
     run: Callable[[Mapping[str, Array]], list[Array]]
     examples: Mapping[str, Array]
+    lower: Callable[[Module], Module]
+    build: Callable[[Module], Artifact]
+    enable_fusion: bool = True
 
 
 def check_built(artifact: Artifact, source: Source) -> Report:
     """Verify a fresh build. Raises VerificationError when it disagrees with its source."""
-    report = _compare_all(artifact, source, None, ATOL, RTOL)
+    report = _compare_all(artifact, source, _trials(artifact, source, None), ATOL, RTOL)
     if not report.passed:
         raise VerificationError(
             f"the artifact disagrees with its model; {report}",
             report,
-            hint="this is a fault of Cuvil: please report it; options={'fuel': N} bisects it",
+            hint="this is a fault of Cuvil: please report it with what `cuvil verify MODEL "
+            "--layerwise --bisect` says",
         )
     return report
 
@@ -43,19 +55,72 @@ def verify_artifact(
     artifact: Artifact, inputs: Any, atol: float, rtol: float, layerwise: bool
 ) -> Report:
     """The body of :func:`cuvil.verify`."""
+    source = _source_of(artifact)
+    trials = _trials(artifact, source, inputs)
+    report = _compare_all(artifact, source, trials, atol, rtol)
+    if not layerwise:
+        return report
+    layers, verdict = _layers(report, source, trials, atol, rtol)
+    return Report(report.errors, report.tolerance, report.cases, layers, verdict)
+
+
+def bisect_artifact(
+    artifact: Artifact, inputs: Any = None, atol: float = ATOL, rtol: float = RTOL
+) -> Culprit | None:
+    """The first rewrite that makes an artifact's result wrong, or None if it is right.
+
+    First the reference interpreter tells whether a rewrite changes what the program means; if
+    none does, the program is built after each number of rewrites. Raises InputError as
+    :func:`cuvil.verify` does.
+    """
+    source = _source_of(artifact)
+    trials = _trials(artifact, source, inputs)
+    names = [s.name for s in artifact.outputs]
+    wanted = [source.run(x) for x in trials]
+    meant = [run_module(source.module, x) for x in trials]
+
+    def differ(a: Sequence[Sequence[Array]], b: Sequence[Sequence[Array]]) -> bool:
+        pairs = zip(a, b, strict=True)
+        return any(not e.passed for x, y in pairs for e in compare(names, x, y, atol, rtol))
+
+    def wrong_build(module: Module) -> bool:
+        built = source.build(module)
+        found = [built.run(x) for x in trials]
+        return differ(wanted, [[f[n] for n in names] for f in found])
+
+    if differ(wanted, meant):
+        return Culprit(0, 0, "the captured program already differs from the model", "")
+    found = bisect_meaning(
+        source.module,
+        lambda module: differ(meant, [run_module(module, x) for x in trials]),
+        source.enable_fusion,
+    )
+    return found or bisect_build(source.module, wrong_build, source.enable_fusion)
+
+
+def _source_of(artifact: Artifact) -> Source:
     source = artifact.source
     if not isinstance(source, Source):
         raise InputError(
             "this artifact was loaded without its source model",
             hint="verify what cuvil.compile returned",
         )
-    given = None
+    return source
+
+
+def _trials(artifact: Artifact, source: Source, inputs: Any) -> list[dict[str, Array]]:
     if inputs is not None:
-        given = _named(artifact, inputs)
-    return _compare_all(artifact, source, given, atol, rtol)
+        return [named_inputs(artifact, inputs)]
+    signature = artifact.manifest.signature
+    rng = np.random.default_rng(0)
+    return [
+        make_inputs(signature, sizes, source.examples, rng)
+        for sizes in spread_of_sizes(signature, source.examples)
+    ]
 
 
-def _named(artifact: Artifact, inputs: Any) -> dict[str, Array]:
+def named_inputs(artifact: Artifact, inputs: Any) -> dict[str, Array]:
+    """Inputs as a dict by name, from a dict, a tuple in order, or a single one."""
     names = [s.name for s in artifact.inputs]
     if isinstance(inputs, Mapping):
         return {k: np.asarray(v) for k, v in inputs.items()}
@@ -66,19 +131,14 @@ def _named(artifact: Artifact, inputs: Any) -> dict[str, Array]:
 
 
 def _compare_all(
-    artifact: Artifact, source: Source, given: Mapping[str, Array] | None, atol: float, rtol: float
+    artifact: Artifact,
+    source: Source,
+    trials: Sequence[Mapping[str, Array]],
+    atol: float,
+    rtol: float,
 ) -> Report:
     errors: list[OutputError] = []
     cases: list[str] = []
-    signature = artifact.manifest.signature
-    if given is not None:
-        trials = [dict(given)]
-    else:
-        rng = np.random.default_rng(0)
-        trials = [
-            make_inputs(signature, sizes, source.examples, rng)
-            for sizes in spread_of_sizes(signature, source.examples)
-        ]
     names = [s.name for s in artifact.outputs]
     for inputs in trials:
         expected = source.run(inputs)
@@ -86,3 +146,50 @@ def _compare_all(
         errors += compare(names, expected, [outputs[n] for n in names], atol, rtol)
         cases.append(", ".join(f"{n}{list(a.shape)}" for n, a in inputs.items()))
     return Report(tuple(errors), {"atol": atol, "rtol": rtol}, tuple(cases))
+
+
+def _layers(
+    report: Report,
+    source: Source,
+    trials: Sequence[Mapping[str, Array]],
+    atol: float,
+    rtol: float,
+) -> tuple[tuple[LayerError, ...], str]:
+    """Every kernel on the first trial that shows one wrong (else the last), and a verdict."""
+    fused = source.lower(clone_module(source.module))
+    exposed = expose(fused)
+    built = source.build(exposed.module)
+    layers: list[LayerError] = []
+    for inputs in trials:
+        layers = check_layers(
+            exposed, built.run, inputs, built.symbols_for(inputs), atol, rtol
+        )
+        if any(not layer.passed for layer in layers):
+            break
+    return tuple(layers), _verdict(report, layers, source, fused, trials, atol, rtol)
+
+
+def _verdict(
+    report: Report,
+    layers: Sequence[LayerError],
+    source: Source,
+    fused: Module,
+    trials: Sequence[Mapping[str, Array]],
+    atol: float,
+    rtol: float,
+) -> str:
+    if any(not layer.passed for layer in layers):
+        return "a kernel computes something else than its operators mean"
+    if report.passed:
+        return "every kernel agrees with the reference"
+
+    def same(a: Sequence[Array], b: Sequence[Array]) -> bool:
+        return all(e.passed for e in compare([str(i) for i in range(len(a))], a, b, atol, rtol))
+
+    for inputs in trials:
+        meant = run_module(source.module, inputs)
+        if not same(source.run(inputs), meant):
+            return "the captured program differs from the model: the fault is in the capture"
+        if not same(meant, run_module(fused, inputs)):
+            return "every kernel is right; a rewrite changes the program (bisecting names it)"
+    return "every kernel and rewrite is right: the artifact differs from a fresh build of its model"

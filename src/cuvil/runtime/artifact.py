@@ -6,6 +6,7 @@ import ctypes
 import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -13,10 +14,12 @@ import numpy as np
 
 from cuvil.errors import ArtifactError, InputError, ShapeConstraintError
 from cuvil.ir.signature import MAX_BYTES, TensorSpec
+from cuvil.package.format import StrPath
 from cuvil.package.manifest import Manifest
 from cuvil.runtime.arena import EMPTY, Arena
 from cuvil.runtime.arrays import Slot, View, new_output, view_input, view_output
 from cuvil.runtime.native import Model
+from cuvil.runtime.save import save_package
 from cuvil.runtime.tree import CallTree
 
 _MAX_PLANS = 512
@@ -66,6 +69,8 @@ class Artifact:
         self._local = threading.local()
         # What it was compiled from, set by cuvil.compile and used by cuvil.verify.
         self.source: Any = None
+        # Seconds by stage of the compilation, if cuvil.compile was asked for them.
+        self.profile: dict[str, float] | None = None
 
     @property
     def manifest(self) -> Manifest:
@@ -125,6 +130,13 @@ class Artifact:
     def workspace_bytes(self, inputs: Mapping[str, Any]) -> int:
         """Bytes of scratch memory a call needs, for inputs by name, given as arrays or shapes."""
         return self._plan(self._open(), self._shapes(inputs)).workspace
+
+    def save(self, path: StrPath) -> list[Path]:
+        """Write it to a file, the form chosen by the suffix; returns the files written.
+
+        See :func:`cuvil.runtime.save.save_package`.
+        """
+        return save_package(self._open().package, path)
 
     def close(self) -> None:
         """Let go of library and weights; calls that are running finish first."""

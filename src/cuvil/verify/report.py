@@ -34,16 +34,66 @@ class OutputError:
 
 
 @dataclass(frozen=True)
+class LayerError:
+    """One kernel on the inputs that it got: ``kernel`` numbers it in order of execution, ``ops``
+    are the operators inside, ``place`` where they come from, ``error`` its worst output."""
+
+    kernel: int
+    name: str
+    ops: tuple[str, ...]
+    place: str
+    error: OutputError
+
+    @property
+    def passed(self) -> bool:
+        return self.error.passed
+
+    def __str__(self) -> str:
+        what = self.error.message or f"{self.error.excess} elements beyond tolerance"
+        return (
+            f"kernel {self.kernel} ({self.name}: {', '.join(self.ops)}) at {self.place}: {what}, "
+            f"worst {self.error.absolute:.3g} at {list(self.error.at)}"
+        )
+
+
+@dataclass(frozen=True)
 class Report:
-    """All outputs on all inputs tried; ``passed`` if every one is within tolerance."""
+    """All outputs on all inputs tried; ``passed`` if every one is within tolerance.
+
+    ``layers`` has every kernel of a layer by layer comparison, ``verdict`` what that comparison
+    concludes.
+    """
 
     errors: tuple[OutputError, ...] = ()
     tolerance: dict[str, float] = field(default_factory=dict)
     cases: tuple[str, ...] = ()
+    layers: tuple[LayerError, ...] = ()
+    verdict: str = ""
 
     @property
     def passed(self) -> bool:
-        return all(e.passed for e in self.errors)
+        return all(e.passed for e in self.errors) and self.first_layer is None
+
+    @property
+    def first_layer(self) -> LayerError | None:
+        """The first kernel, in order of execution, that is wrong."""
+        return next((layer for layer in self.layers if not layer.passed), None)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as plain data, for JSON; infinities as text."""
+        return {
+            "passed": self.passed,
+            "max_scaled": _plain(self.max_scaled),
+            "tolerance": dict(self.tolerance),
+            "cases": list(self.cases),
+            "outputs": [_error_dict(e) for e in self.errors],
+            "layers": [
+                {"kernel": x.kernel, "name": x.name, "ops": list(x.ops), "place": x.place,
+                 **_error_dict(x.error)}
+                for x in self.layers
+            ],
+            "verdict": self.verdict,
+        }  # fmt: skip
 
     @property
     def max_scaled(self) -> float:
@@ -51,17 +101,40 @@ class Report:
         return max((e.scaled for e in self.errors), default=0.0)
 
     def __str__(self) -> str:
-        lines = [
-            f"{'passed' if self.passed else 'FAILED'}: largest error {self.max_scaled:.2e} of "
-            f"output scale over {len(self.cases)} case(s)"
-        ]
+        outcome = "passed" if self.passed else "FAILED"
+        worst = f"largest error {self.max_scaled:.2e} of output scale"
+        lines = [f"{outcome}: {worst} over {len(self.cases)} case(s)"]
         lines += [
             f"  {e.name} {list(e.shape)}: {e.message or f'{e.excess} elements beyond tolerance'}, "
             f"worst {e.absolute:.3g} at {list(e.at)}"
             for e in self.errors
             if not e.passed
         ]
+        if self.layers:
+            wrong = sum(not layer.passed for layer in self.layers)
+            lines.append(f"  {wrong} of {len(self.layers)} kernels are wrong on their own inputs")
+        if self.first_layer is not None:
+            lines.append(f"  first: {self.first_layer}")
+        if self.verdict:
+            lines.append(f"  {self.verdict}")
         return "\n".join(lines)
+
+
+def _error_dict(error: OutputError) -> dict[str, Any]:
+    return {
+        "output": error.name,
+        "shape": list(error.shape),
+        "passed": error.passed,
+        "absolute": _plain(error.absolute),
+        "scaled": _plain(error.scaled),
+        "excess": error.excess,
+        "at": list(error.at),
+        "message": error.message,
+    }
+
+
+def _plain(value: float) -> float | str:
+    return float(value) if np.isfinite(value) else str(float(value))
 
 
 def compare(

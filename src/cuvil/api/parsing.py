@@ -1,0 +1,73 @@
+"""Shapes and dims as text, the way a command line gives them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from cuvil.api.request import dtype_name
+from cuvil.errors import InputError
+from cuvil.sym.dim import Dim
+
+_SHAPE_HINT = "write NAME:1x3x224x224, or NAME:i64[batch,seq] to name dtype and dims"
+_DYNAMIC_HINT = "write INPUT:AXIS=NAME, or INPUT:AXIS=NAME:MIN..MAX"
+_TYPED = re.compile(r"(?P<dtype>[A-Za-z]\w*)\[(?P<dims>.*)\]")
+_DYNAMIC = re.compile(
+    r"(?P<axis>-?\d+)=(?P<name>[A-Za-z_]\w*)(:(?P<low>\d*)\.\.(?P<high>\d*))?", re.ASCII
+)
+
+Spec = tuple[str, str, tuple[Any, ...]]
+
+
+def parse_shape(text: str) -> Spec:
+    """``"x:1x3x224x224"`` or ``"ids:i64[batch,seq]"`` to (name, dtype name, dims).
+
+    The dtype is float32 unless named. Raises InputError on anything else.
+    """
+    name, colon, rest = text.rpartition(":")
+    if not colon or not name:
+        raise InputError(f"cannot read the shape {text!r}", hint=_SHAPE_HINT)
+    typed = _TYPED.fullmatch(rest)
+    dtype, dims = ("f32", rest) if typed is None else (typed["dtype"], typed["dims"])
+    split = dims.split(",") if typed is not None or "," in dims else dims.split("x")
+    items = [part.strip() for part in split] if dims.strip() else []
+    return name, dtype_name(dtype), tuple(_dim(part, text) for part in items)
+
+
+def _dim(part: str, text: str) -> int | str:
+    if part.isascii() and part.isdigit():
+        return int(part)
+    if not part or not part.isascii() or part[0].isdigit():
+        raise InputError(f"cannot read {part!r} in the shape {text!r}", hint=_SHAPE_HINT)
+    return part
+
+
+def parse_dynamic(texts: Iterable[str]) -> dict[str, dict[int, Dim]] | None:
+    """``["x:0=batch:1..64"]`` to the ``dynamic_dims`` of :func:`cuvil.compile`; None for none.
+
+    Both ends are included and either may be left out. Raises InputError on anything else.
+    """
+    table: dict[str, dict[int, Dim]] = {}
+    for text in texts:
+        match = re.fullmatch(rf"(?P<input>.+?):{_DYNAMIC.pattern}", text, re.ASCII)
+        if match is None:
+            raise InputError(f"cannot read the dynamic dim {text!r}", hint=_DYNAMIC_HINT)
+        low, high = int(match["low"] or 0), int(match["high"]) if match["high"] else None
+        try:
+            dim = Dim(match["name"], low, high)
+        except ValueError as error:
+            raise InputError(f"cannot use the dynamic dim {text!r}: {error}") from None
+        table.setdefault(match["input"], {})[int(match["axis"])] = dim
+    return table or None
+
+
+def parse_sizes(text: str) -> dict[str, int]:
+    """``"batch=8,seq=128"`` to sizes by symbol. Raises InputError on anything else."""
+    sizes = {}
+    for part in filter(None, (p.strip() for p in text.split(","))):
+        name, _, value = part.partition("=")
+        if not name.strip().isidentifier() or not value.strip().isdigit():
+            raise InputError(f"cannot read the sizes {text!r}", hint="write batch=8,seq=128")
+        sizes[name.strip()] = int(value)
+    return sizes
