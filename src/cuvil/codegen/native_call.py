@@ -10,8 +10,9 @@ import numpy as np
 from cuvil.codegen.kernel import Kernel
 from cuvil.codegen.scalar import Writer
 from cuvil.ir.core import Op, Value
+from cuvil.ir.types import Shape
 from cuvil.passes.memory import alias_root
-from cuvil.sym.expr import Dim, add, floordiv, mul
+from cuvil.sym.expr import Dim, add, floordiv, mul, product
 from cuvil.sym.facts import Facts
 
 Array = np.ndarray[Any, Any]
@@ -94,3 +95,11 @@ def constant_array(value: Value) -> Array | None:
 def flag(value: object) -> str:
     """A bool in C++."""
     return "true" if value else "false"
+
+
+def split_axis(shape: Shape, axis: int) -> tuple[Dim, Dim, Dim]:
+    """(outer, size, inner) around ``axis``, which may be negative; 1s for rank 0."""
+    if not shape:
+        return 1, 1, 1
+    axis %= len(shape)
+    return product(shape[:axis]), shape[axis], product(shape[axis + 1 :])

@@ -7,6 +7,9 @@ from collections.abc import Callable, Mapping
 from cuvil.codegen.kernel import Kernel
 from cuvil.codegen.standalone_pool import pool
 from cuvil.codegen.standalone_recurrent import recurrent
+from cuvil.codegen.standalone_scan import cumsum
+from cuvil.codegen.standalone_scatter import scatter_elements, scatter_nd
+from cuvil.codegen.standalone_sort import topk
 from cuvil.errors import UnsupportedNode, UnsupportedOpError
 from cuvil.ir.core import Op
 from cuvil.sym.facts import Facts
@@ -21,6 +24,10 @@ BUILDERS: Mapping[str, Builder] = {
     "lstm": recurrent,
     "gru": recurrent,
     "rnn": recurrent,
+    "cumsum": cumsum,
+    "topk": topk,
+    "scatter_elements": scatter_elements,
+    "scatter_nd": scatter_nd,
 }
 
 
