@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from cuvil.codegen.kernel import Kernel
 from cuvil.codegen.standalone_pool import pool
 from cuvil.codegen.standalone_recurrent import recurrent
+from cuvil.codegen.standalone_resize import resize
 from cuvil.codegen.standalone_scan import cumsum
 from cuvil.codegen.standalone_scatter import scatter_elements, scatter_nd
 from cuvil.codegen.standalone_sort import topk
@@ -24,6 +25,7 @@ BUILDERS: Mapping[str, Builder] = {
     "lstm": recurrent,
     "gru": recurrent,
     "rnn": recurrent,
+    "resize": resize,
     "cumsum": cumsum,
     "topk": topk,
     "scatter_elements": scatter_elements,
