@@ -17,8 +17,7 @@ from cuvil.api.compiler import signature_of
 from cuvil.build.library import build_library
 from cuvil.codegen.abi import emit_abi
 from cuvil.codegen.module import generate
-from cuvil.codegen.standalone import BUILDERS
-from cuvil.errors import CuvilError
+from cuvil.errors import CuvilError, UnsupportedOpError
 from cuvil.frontends.emitter import Emitter
 from cuvil.ir.clone import clone_module
 from cuvil.ir.core import Module
@@ -57,28 +56,48 @@ def compile_module(module: Module, *, fusion: bool = True, opt_level: int = 1) -
         return load(path, threads=2)
 
 
-def has_kernel(name: str) -> bool:
-    """Whether codegen has a kernel for ``cuvil.<name>``: all but those that stand alone without
-    a builder."""
-    return registry()[f"cuvil.{name}"].fusion != "kernel" or name in BUILDERS
+@dataclass(frozen=True)
+class Call:
+    """An op on a case's operands; those numbered in ``weights`` are constants of the module."""
+
+    name: str
+    case: Case
+    weights: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        suffix = f" weights {list(self.weights)}" if self.weights else ""
+        return f"{self.name}{self.case}{suffix}"
+
+
+def is_refused(call: Call) -> bool:
+    """Whether codegen says that it has no kernel for this call."""
+    if registry()[f"cuvil.{call.name}"].fusion not in ("kernel", "contraction"):
+        return False
+    try:
+        generate(lower(Batch((call,)).module(), "fused"), find_target("native"))
+    except UnsupportedOpError:
+        return True
+    return False
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Calls (name of the op, operands and attributes) that share a library."""
+    """Calls that share a library."""
 
-    calls: tuple[tuple[str, Case], ...]
+    calls: tuple[Call, ...]
 
     def module(self) -> Module:
         """One function whose outputs are the results of every call, in order."""
         e = Emitter()
         outputs, names = [], []
-        for number, (name, case) in enumerate(self.calls):
+        for number, call in enumerate(self.calls):
             operands = [
-                e.input(f"x{number}_{i}", TensorType(a.shape, dtype_of(a.dtype)))
-                for i, a in enumerate(case.arrays)
+                e.weight(a)
+                if i in call.weights
+                else e.input(f"x{number}_{i}", TensorType(a.shape, dtype_of(a.dtype)))
+                for i, a in enumerate(call.case.arrays)
             ]
-            for i, value in enumerate(e.results(name, *operands, **case.attrs)):
+            for i, value in enumerate(e.results(call.name, *operands, **call.case.attrs)):
                 outputs.append(value)
                 names.append(f"y{number}_{i}")
         return e.finish(outputs, names)
@@ -87,8 +106,9 @@ class Batch:
         """The operands of every call by input name."""
         return {
             f"x{number}_{i}": a
-            for number, (_, case) in enumerate(self.calls)
-            for i, a in enumerate(case.arrays)
+            for number, call in enumerate(self.calls)
+            for i, a in enumerate(call.case.arrays)
+            if i not in call.weights
         }
 
     def run(self, *, fusion: bool = True, opt_level: int = 1) -> list[list[Array]]:
@@ -112,11 +132,11 @@ class Batch:
                 lowered = lower(Batch((call,)).module(), "fused", PassOptions(fusion))
                 generate(lowered, find_target("native"))
             except CuvilError as error:
-                found.append(f"{call[0]}{call[1]}: {error}")
+                found.append(f"{call}: {error}")
         return "\n".join(found[:8])
 
 
-def batches(calls: Sequence[tuple[str, Case]], size: int) -> Iterator[Batch]:
+def batches(calls: Sequence[Call], size: int) -> Iterator[Batch]:
     """The calls in batches of at most ``size``."""
     for start in range(0, len(calls), size):
         yield Batch(tuple(calls[start : start + size]))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cuvil.analysis.index_map import View, merge_dims, row_major, trace_view
-from cuvil.ir.core import Op, Value
+from cuvil.ir.core import Block, Op, Value
 from cuvil.ir.types import BOOL, F32
 from cuvil.sym.expr import Dim, product
 from cuvil.sym.facts import Facts
@@ -121,5 +121,13 @@ def has_kernel(op: Op) -> bool:
             len(op.operands) < 4 or op.operands[3].type.dtype in (F32, BOOL)
         )
     if op.short in ("conv", "conv_transpose"):
-        return op.type.dtype == F32 and op.type.rank <= 4 and bool(op.attrs.get("channels_last"))
+        flat = op.type.rank <= 4 and bool(op.attrs.get("channels_last"))
+        return flat and op.type.dtype == F32 and _is_constant(op.operands[1])
     return False
+
+
+def _is_constant(value: Value) -> bool:
+    """Whether a value is a constant, also where it is an argument of a fused region."""
+    while isinstance(value.owner, Block) and isinstance(value.owner.parent, Op):
+        value = value.owner.parent.operands[value.index]
+    return value.op is not None and value.op.short == "constant"

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from cuvil.analysis.contraction_views import MatmulForm, attention_views, matmul_form
+from cuvil.analysis.contraction_views import (
+    MatmulForm,
+    attention_views,
+    has_kernel,
+    matmul_form,
+)
 from cuvil.analysis.index_map import Index, View, delinearize, trace_view
 from cuvil.codegen.kernel import Kernel
 from cuvil.codegen.scalar import Point, Writer, buffer_name
-from cuvil.errors import CuvilError
+from cuvil.errors import CuvilError, UnsupportedNode, UnsupportedOpError
 from cuvil.ir.core import Op, Value
 from cuvil.ir.types import BOOL
 from cuvil.sym.expr import Dim, add, floordiv, minimum, mul, product, symbol
@@ -17,9 +22,13 @@ THREADS = "_threads"
 
 
 def contraction_kernel(op: Op, facts: Facts, target: Target) -> Kernel:
-    """The kernel of a fused op of kind "contraction"."""
+    """The kernel of a fused op of kind "contraction". Raises UnsupportedOpError for one whose
+    dtype, rank or layout no native template has."""
     block = op.regions[0]
     main = next(o for o in block.ops if o.short in _BUILDERS)
+    if not has_kernel(main):
+        node = UnsupportedNode(main.name, str(main.type.dtype), str(main.loc), "no kernel")
+        raise UnsupportedOpError([node], stage="codegen")
     return _BUILDERS[main.short](op, main, facts, target)
 
 

@@ -19,7 +19,10 @@ def _gemm(array: Array, arguments: list[str]) -> Array:
     nr = int(arguments[0])
     if array.ndim == 2:
         return packing.pack_gemm_b(array, nr)
-    flat = array.reshape(-1, *array.shape[-2:])
+    count = int(np.prod(array.shape[:-2]))
+    if count == 0:
+        return np.zeros(0, array.dtype)
+    flat = array.reshape(count, *array.shape[-2:])
     return np.stack([packing.pack_gemm_b(m, nr) for m in flat])
 
 

@@ -8,6 +8,7 @@ it holds the movements and small constants that it reads through.
 from __future__ import annotations
 
 from cuvil.analysis.contraction_views import has_kernel, operand_fits
+from cuvil.analysis.index_map import VIEW_OPS
 from cuvil.ir.core import Block, Op, Value
 from cuvil.passes.grouping import ALONE, Group, Grouping, fusion_class
 from cuvil.rewrite.driver import remove_dead
@@ -35,7 +36,7 @@ def _copy_awkward_operands(rewriter: Rewriter, body: Block) -> None:
         if kind == "contraction" and has_kernel(op):
             facts = rewriter.context.facts
             for index, value in enumerate(op.operands):
-                if not operand_fits(op, index, facts) or _computed_from_index(_base(value)):
+                if not operand_fits(op, index, facts) or _is_never_stored(_base(value)):
                     _materialize(rewriter, op, index, value)
         elif kind in ("kernel", "control") and op.name != "func.return":
             for index, value in enumerate(op.operands):
@@ -53,8 +54,17 @@ def _lies_in_memory(value: Value) -> bool:
     return fusion_class(op) not in ("movement", "source") and not _computed_from_index(value)
 
 
+def _is_never_stored(value: Value) -> bool:
+    """Index arithmetic, such as pad; or computed from indices alone. A constant is stored where a
+    contraction reads it."""
+    op = value.op
+    if op is None or op.short == "constant":
+        return False
+    return fusion_class(op) == "movement" and op.short != "materialize" or _computed_from_index(value)
+
+
 def _base(value: Value) -> Value:
-    while value.op is not None and fusion_class(value.op) == "movement":
+    while value.op is not None and value.op.short in VIEW_OPS:
         value = value.op.operands[0]
     return value
 
@@ -210,6 +220,12 @@ class _Region:
         self.rewriter = rewriter
         self.grouping = grouping
         self.members = {id(op) for op in group.ops}
+        self._stored = {
+            id(_base(v).op)
+            for op in group.ops
+            if fusion_class(op) == "contraction"
+            for v in op.operands
+        }
         self.block = block
         self.operands: list[Value] = []
         self._map: dict[int, Value] = {}
@@ -232,7 +248,7 @@ class _Region:
         if id(op) in self.members:
             return True
         if op.short == "constant":
-            return bool(op.attrs["value"].array.size == 1)
+            return bool(op.attrs["value"].array.size == 1) and id(op) not in self._stored
         return self.grouping.floats(op)
 
     def _clone(self, op: Op) -> list[Value]:

@@ -38,6 +38,11 @@ def fusion_class(op: Op) -> str:
     return definition.fusion if definition is not None else "control"
 
 
+def has_epilogue(op: Op) -> bool:
+    """Whether maps can run on finished tiles of this contraction."""
+    return op.short != "attention"
+
+
 class Grouping:
     """Groups of one block. ``of`` maps id(op) to its group."""
 
@@ -179,6 +184,8 @@ class Grouping:
         return list(found.values())
 
     def _may_join(self, op: Op, group: Group) -> bool:
+        if group.kind == CONTRACTION and not has_epilogue(group.ops[0]):
+            return False
         shape = op.type.shape
         if shape != group.domain and not (
             group.kind == REDUCE and shape == reduced_shape(group.domain, group.axes)
