@@ -7,7 +7,7 @@ import numpy as np
 from cuvil.analysis.shape_values import ShapeValues
 from cuvil.ir.core import Op, Value, Weight
 from cuvil.ops.registry import registry
-from cuvil.passes.matching import constant_of
+from cuvil.passes.matching import constant_of, spread_constant
 from cuvil.rewrite.rewriter import Rewriter
 from cuvil.rewrite.rule import Context, Outcome, Refusal, Rule
 
@@ -15,7 +15,8 @@ from cuvil.rewrite.rule import Context, Outcome, Refusal, Rule
 GROWTH_LIMIT_BYTES = 1 << 16
 SYMBOLIC_LIMIT = 64
 
-_NEVER = ("constant", "dims", "func.return", "yield", "fused", "iota")
+# A broadcast stays one: readers see the small constant behind it.
+_NEVER = ("constant", "dims", "func.return", "yield", "fused", "iota", "broadcast", "materialize")
 
 
 def _fold(op: Op, context: Context) -> Outcome:
@@ -44,10 +45,32 @@ def _fold(op: Op, context: Context) -> Outcome:
     return action
 
 
+def _fold_spread(op: Op, context: Context) -> Outcome:
+    """map(broadcast(c), broadcast(d)) -> broadcast(map(c, d)), for constants c and d"""
+    arrays = [spread_constant(v) for v in op.operands]
+    if any(a is None for a in arrays):
+        return Refusal("an operand is not constant")
+    known = [a for a in arrays if a is not None]
+    shape = np.broadcast_shapes(*(a.shape for a in known))
+    if int(np.prod(shape)) > sum(a.size for a in known) + 1024:
+        return Refusal("the constant would be much larger than its operands")
+
+    def action(rewriter: Rewriter) -> list[Value]:
+        whole = [np.ascontiguousarray(np.broadcast_to(a, shape)) for a in known]
+        types = [op.type.with_shape(shape)]
+        (out,) = registry()[op.name].reference(whole, op.attrs, types)
+        made = rewriter.value("constant", value=Weight(np.asarray(out), op.loc.name))
+        if made.type.shape == op.type.shape:
+            return [made]
+        return [rewriter.value("broadcast", [made], shape=op.type.shape)]
+
+    return action
+
+
 def _empty_result(op: Op, context: Context) -> Outcome:
     """f(...) -> broadcast(0), when no result has any element"""
-    if op.regions or not op.results or op.short == "broadcast":
-        return Refusal("it has a region or no result, or is that broadcast")
+    if op.regions or not op.results:
+        return Refusal("it has a region or no result")
     if not all(any(d == 0 for d in r.type.shape) for r in op.results):
         return Refusal("a result has elements, or may have")
 
@@ -92,12 +115,19 @@ _FOLDABLE = tuple(
 )
 _INTEGER_CHAIN = (
     "add", "sub", "mul", "div", "floordiv", "mod", "fmod", "max", "min", "neg", "reshape",
-    "slice", "concat", "gather", "select", "reduce_sum", "reduce_prod", "broadcast",
+    "slice", "concat", "gather", "select", "reduce_sum", "reduce_prod",
 )  # fmt: skip
+
+_MAPS = tuple(
+    d.name.rsplit(".", 1)[-1]
+    for d in registry().values()
+    if d.fusion == "map" and not d.name.endswith("materialize")
+)
 
 RULES: list[Rule] = [
     Rule("empty-result", (*_FOLDABLE, "iota"), _empty_result),
     Rule("fold-constant", _FOLDABLE, _fold),
+    Rule("fold-spread-constants", _MAPS, _fold_spread),
     Rule("fold-shape-value", _INTEGER_CHAIN, _shape_value),
 ]
 
