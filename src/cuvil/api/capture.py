@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,12 +23,14 @@ Array = np.ndarray[Any, Any]
 class Captured:
     """A captured module with the way to run its source on flat inputs by name.
 
-    ``examples`` are the example inputs, flat by name, where there are any.
+    ``examples`` are the example inputs, flat by name, where there are any; ``origin`` is what was
+    captured: an ONNX model as it was given, or a TorchSource.
     """
 
     module: Module
     run: Callable[[Mapping[str, Array]], list[Array]]
     examples: dict[str, Array]
+    origin: Any = None
 
 
 def capture(request: CompileRequest) -> Captured:
@@ -59,7 +62,8 @@ def _capture_onnx(request: CompileRequest) -> Captured:
         values = values if isinstance(values, (tuple, list)) else (values,)
         examples = {n: np.asarray(v) for n, v in zip(module.main.input_names, values)}
     reference = clone_module(module)
-    return Captured(module, lambda inputs: run_module(reference, inputs), examples)
+    run = functools.partial(run_module, reference)
+    return Captured(module, run, examples, request.model)
 
 
 def _only_input(model: Any) -> str:
@@ -107,4 +111,4 @@ def _capture_torch(request: CompileRequest) -> Captured:
         request.model, args, kwargs, dynamic, _parsed_constraints(request), names
     )
     source = TorchSource(request.model, args, kwargs, module.main.input_names)
-    return Captured(module, source.run, source.examples)
+    return Captured(module, source.run, source.examples, source)

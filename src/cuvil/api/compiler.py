@@ -39,6 +39,7 @@ from cuvil.runtime.cpu import cpu_flags
 from cuvil.runtime.loader import check_machine, load
 from cuvil.target.base import Target
 from cuvil.target.registry import find_target
+from cuvil.verify.report import Report
 from cuvil.version import __version__
 
 log = logging.getLogger("cuvil")
@@ -65,6 +66,7 @@ class Compiler:
         self.options = options
         self.target: Target = find_target(request.target)
         self.cache = Cache(self.options.cache_dir, self.options.cache_bytes)
+        self.report: Report | None = None  # of verifying what was built anew
         self.stages = Stages(progress or (request.profile if callable(request.profile) else None))
 
     def run(self) -> Artifact:
@@ -93,6 +95,7 @@ class Compiler:
             lambda module: self._lower(module, "fused"),
             self.build,
             self.request.enable_fusion,
+            captured.origin,
         )
 
     def build(self, fused: Module) -> Artifact:
@@ -181,7 +184,7 @@ class Compiler:
         manifest = self._write(lowered, place)
         if self.request.verify and _runs_here(manifest):
             with self.stages.stage("verify"):
-                check_built(load(place, self.request.threads), source)
+                self.report = check_built(load(place, self.request.threads), source)
 
     def _write(self, module: Module, place: Path) -> Manifest:
         with self.stages.stage("generate"):
@@ -264,4 +267,3 @@ def signature_of(function: Function) -> Signature:
 def _spec(name: str, type: TensorType) -> TensorSpec:
     shape = tuple(d if isinstance(d, int) else str(d) for d in type.shape)
     return TensorSpec(name, type.dtype.name, shape)
-

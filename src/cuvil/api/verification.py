@@ -27,7 +27,7 @@ class Source:
     """The captured module, and the source model as a function of flat inputs by name.
 
     ``lower`` brings a copy of a captured module to stage "fused", ``build`` makes an artifact of
-    such a module; both as the artifact itself was made.
+    such a module; both as the artifact itself was made. ``origin`` is the model that was captured.
     """
 
     module: Module
@@ -36,6 +36,7 @@ class Source:
     lower: Callable[[Module], Module]
     build: Callable[[Module], Artifact]
     enable_fusion: bool = True
+    origin: Any = None
 
 
 def check_built(artifact: Artifact, source: Source) -> Report:

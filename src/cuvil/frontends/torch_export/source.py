@@ -69,7 +69,12 @@ class TorchSource:
 
     def run(self, inputs: Mapping[str, Any]) -> list[Any]:
         """The outputs' tensors, flat, for inputs given as arrays by name."""
+        args, kwargs = self.arguments(inputs)
+        return run_eager(self.model, args, kwargs)
+
+    def arguments(self, inputs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Arguments and keyword arguments of the model for inputs given as arrays by name."""
         values = iter(torch.from_numpy(np.array(inputs[n])) for n in self.names)
         leaves = [next(values) if isinstance(x, torch.Tensor) else x for x in self.leaves]
         args, kwargs = pytree.tree_unflatten(leaves, self.spec)
-        return run_eager(self.model, args, kwargs)
+        return args, kwargs

@@ -1,0 +1,88 @@
+"""cuvil compile: a model to an artifact."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+from rich.markup import escape
+
+from cuvil.api.compiler import Compiler
+from cuvil.cli.models import request_of
+from cuvil.cli.parameters import ModelArgument, ModelOptions
+from cuvil.cli.progress import StageProgress
+from cuvil.cli.text import bytes_text, signature_text, table
+from cuvil.cli.verb import Outcome, verb
+from cuvil.errors import TargetError
+from cuvil.runtime.save import FORMS
+
+
+@verb
+def compile(
+    model: ModelArgument,
+    options: ModelOptions,
+    out: Annotated[
+        Optional[Path],
+        typer.Option("--output", "-o", metavar="OUT", help="Where to: .cuvilpkg or .so."),
+    ] = None,
+    threads: Annotated[
+        Optional[int], typer.Option(min=1, help="Threads to verify with; default: all cores.")
+    ] = None,
+    no_verify: Annotated[
+        bool, typer.Option("--no-verify", help="Don't compare the result with the model.")
+    ] = False,
+    profile: Annotated[bool, typer.Option("--profile", help="Show the time of each stage.")] = False,
+) -> Outcome:
+    """Compile a model, check the result against it, and write it to a file.
+
+    Examples:
+
+      cuvil compile net.onnx -o net.cuvilpkg
+
+      cuvil compile encoder.pt2 --dynamic ids:1=seq:1..512
+
+      cuvil compile mypkg.nets:make --shape x:f32[batch,3,224,224] -o net.so
+    """
+    place = out or Path(re.split(r"[/:.]", _stem(model))[-1] + ".cuvilpkg")
+    if place.suffix not in FORMS:
+        raise TargetError(
+            f"there is no form {place.suffix!r}", hint=f"the forms are {', '.join(FORMS)}"
+        )
+    with StageProgress("compile") as progress:
+        compiler = Compiler(request_of(model, options, threads, not no_verify), progress=progress)
+        artifact = compiler.run()
+    files = artifact.save(place)
+    manifest = artifact.manifest
+    seconds = compiler.stages.seconds
+    report = compiler.report
+    size = sum(file.stat().st_size for file in files)
+    verified = "not verified" if no_verify else "from the cache"
+    if report is not None:
+        verified = f"largest error {report.max_scaled:.1e} over {len(report.cases)} shapes"
+    document = {
+        "files": [os.fspath(file) for file in files],
+        "bytes": size,
+        "signature": signature_text(manifest.signature),
+        "target": manifest.target,
+        "kernels": len(manifest.extra.get("kernels", ())),
+        "from_cache": "build" not in seconds,
+        "verified": None if report is None else report.as_dict(),
+        "seconds": seconds,
+    }
+    summary = [
+        escape(signature_text(manifest.signature)),
+        f"{', '.join(map(str, files))}: {bytes_text(size)}, "
+        f"{document['kernels']} kernels; {verified}; {sum(seconds.values()):.1f} s",
+    ]
+    shown = [*summary]
+    if profile:
+        rows = [(name, f"{value:.3f}") for name, value in seconds.items()]
+        return Outcome(document, (*shown, "", table(["stage", ">seconds"], rows)))
+    return Outcome(document, tuple(shown))
+
+
+def _stem(model: str) -> str:
+    return Path(model).stem if os.path.exists(model) else model

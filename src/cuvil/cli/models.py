@@ -1,0 +1,173 @@
+"""From the command line's words to a compile request, an artifact, or inputs."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from cuvil.api.parsing import parse_dynamic, parse_shape, parse_sizes
+from cuvil.api.request import CompileRequest
+from cuvil.cli.parameters import ModelOptions
+from cuvil.errors import InputError, InvalidModelError
+from cuvil.ir.signature import Signature
+from cuvil.verify.inputs import make_inputs, spread_of_sizes
+
+Array = np.ndarray[Any, Any]
+_IMPORT = re.compile(r"(?P<module>[A-Za-z_][\w.]*):(?P<name>[A-Za-z_][\w.]*)")
+_INPUT_HINT = "write X=@x.npy, X=random, @all.npz or random"
+
+
+def is_artifact(text: str) -> bool:
+    """Whether these words name an artifact rather than a model."""
+    return text.endswith(".cuvilpkg")
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A model as the API takes it, with example inputs if it came with some."""
+
+    model: Any
+    examples: Any = None
+
+
+def open_model(text: str) -> Opened:
+    """A path as it is; MODULE:NAME imported, and called if it is a class or a function.
+
+    Raises InvalidModelError if there is no such thing, or if importing or calling it fails.
+    """
+    match = _IMPORT.fullmatch(text)
+    if match is None or os.path.exists(text):
+        return Opened(text)
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        found: Any = importlib.import_module(match["module"])
+        for part in match["name"].split("."):
+            found = getattr(found, part)
+        if isinstance(found, (type, FunctionType)):
+            found = found()
+    except Exception as error:
+        raise InvalidModelError(
+            f"{text} gives no model: {type(error).__name__}: {error}",
+            hint="NAME is an nn.Module, or a class or function that gives one without arguments",
+        ) from error
+    if isinstance(found, tuple) and len(found) == 2:
+        return Opened(*found)
+    return Opened(found)
+
+
+def request_of(
+    text: str, options: ModelOptions, threads: int | None = None, verify: bool = True
+) -> CompileRequest:
+    """The request for a model. Raises InputError for options that can't be read."""
+    if is_artifact(text):
+        raise InputError(f"{text} is an artifact", hint="give the model that it was compiled from")
+    specs = [parse_shape(item) for item in options.shape or ()]
+    dynamic = parse_dynamic(options.dynamic or ())
+    opened = open_model(text)
+    return CompileRequest(
+        model=opened.model,
+        example_inputs=None if specs else opened.examples,
+        input_spec=specs or None,
+        dynamic_dims=dynamic,
+        constraints=tuple(options.constraint or ()),
+        target=options.target,
+        precision=options.precision,
+        enable_fusion=not options.no_fusion,
+        verify=verify,
+        threads=threads,
+        cache=not options.no_cache,
+        options={} if options.fuel is None else {"fuel": options.fuel},
+    )
+
+
+def read_inputs(
+    texts: Sequence[str],
+    sizes: str,
+    signature: Signature,
+    examples: Mapping[str, Array] | None = None,
+) -> dict[str, Array]:
+    """Inputs by name from ``--input`` and ``--at``. Raises InputError where one is missing."""
+    given: dict[str, Array] = {}
+    made: set[str] = set()
+    names = [spec.name for spec in signature.inputs]
+    for text in texts:
+        name, equals, value = text.rpartition("=")
+        if text == "random":
+            made.update(names)
+        elif text.startswith("@") and text.endswith(".npz"):
+            given.update(_load(text[1:]))
+        elif equals and value == "random":
+            made.add(name)
+        elif equals and value.startswith("@"):
+            given[name] = _only(value[1:])
+        else:
+            raise InputError(f"cannot read the input {text!r}", hint=_INPUT_HINT)
+    unknown = [name for name in (*given, *sorted(made)) if name not in names]
+    if unknown:
+        raise InputError(
+            f"there is no input {unknown[0]!r}", hint=f"the inputs are {', '.join(names)}"
+        )
+    missing = [name for name in names if name not in given and name not in made]
+    if missing:
+        raise InputError(f"no value for the input {missing[0]!r}", hint=_INPUT_HINT)
+    if len(given) == len(names):
+        return given
+    table = _sizes(signature, given, parse_sizes(sizes), examples or {})
+    random = make_inputs(signature, table, examples or {}, np.random.default_rng(0))
+    return {name: given[name] if name in given else random[name] for name in names}
+
+
+def made_up_inputs(
+    signature: Signature, sizes: str, examples: Mapping[str, Array] | None = None
+) -> dict[str, Array]:
+    """Inputs of these sizes, every one made up."""
+    return read_inputs(["random"], sizes, signature, examples)
+
+
+def _sizes(
+    signature: Signature,
+    given: Mapping[str, Array],
+    asked: Mapping[str, int],
+    examples: Mapping[str, Array],
+) -> dict[str, int]:
+    """Each symbol's size: as asked, else as the given inputs have it, else a usual one."""
+    known = {symbol.name for symbol in signature.symbols}
+    for name in asked:
+        if name not in known:
+            raise InputError(
+                f"there is no symbolic dim {name!r}",
+                hint=f"those of this model are {', '.join(sorted(known)) or 'none'}",
+            )
+    table = dict(spread_of_sizes(signature, examples)[0]) if known else {}
+    for binding in signature.bindings:
+        array = given.get(signature.inputs[binding.input].name)
+        if array is not None and binding.axis < array.ndim:
+            table[binding.symbol] = (array.shape[binding.axis] - binding.offset) // binding.slope
+    return {**table, **asked}
+
+
+def _load(path: str) -> dict[str, Array]:
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return {"": loaded}
+        with loaded:
+            return {name: loaded[name] for name in loaded.files}
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {path}: {error}", hint="give a .npy or .npz file") from None
+
+
+def _only(path: str) -> Array:
+    arrays = _load(path)
+    if len(arrays) != 1:
+        raise InputError(f"{path} holds {len(arrays)} arrays", hint="give it as @FILE.npz alone")
+    return next(iter(arrays.values()))

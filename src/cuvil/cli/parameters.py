@@ -1,0 +1,96 @@
+"""Arguments and options that several verbs share, with their help."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Optional
+
+import typer
+
+ModelArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="An .onnx or .pt2 file, or PACKAGE.MODULE:NAME, a Python module, class or function "
+        "that gives an nn.Module (or a pair of one and its example inputs). The latter is "
+        "imported and run, from this folder or from what is installed.",
+        show_default=False,
+    ),
+]
+ArtifactArgument = Annotated[
+    str, typer.Argument(metavar="ARTIFACT", help="A .cuvilpkg file.", show_default=False)
+]
+EitherArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="ARTIFACT|MODEL",
+        help="A .cuvilpkg file; or an .onnx or .pt2 file, or PACKAGE.MODULE:NAME (which runs it).",
+        show_default=False,
+    ),
+]
+InputOption = Annotated[
+    Optional[list[str]],
+    typer.Option(
+        "--input",
+        "-i",
+        metavar="X=@FILE",
+        help="One input: X=@x.npy, or X=random to make one up. @all.npz gives inputs by name, "
+        "random makes up all that are not given. May be repeated.",
+    ),
+]
+SizesOption = Annotated[
+    str,
+    typer.Option("--at", metavar="N=8,..", help="Sizes of symbolic dims, for made-up inputs."),
+]
+
+
+@dataclass(frozen=True)
+class Common:
+    """What every verb takes."""
+
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON document on stdout, all else on stderr.")
+    ] = False
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Log what is done to stderr.")
+    ] = False
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """How a model is captured and compiled."""
+
+    shape: Annotated[
+        Optional[list[str]],
+        typer.Option(
+            metavar="X:1x3x8x8",
+            help="An input's shape; X:i64[batch,seq] names dtype and symbolic dims. One for each "
+            "input of a PyTorch model; an ONNX model declares its own. May be repeated.",
+        ),
+    ] = None
+    dynamic: Annotated[
+        Optional[list[str]],
+        typer.Option(
+            metavar="X:0=N:1..64",
+            help="Axis 0 of X stays symbolic as N, from 1 to 64. May be repeated.",
+        ),
+    ] = None
+    constraint: Annotated[
+        Optional[list[str]],
+        typer.Option(metavar="TEXT", help='A fact about dims: "seq % 8 == 0". May be repeated.'),
+    ] = None
+    target: Annotated[
+        str, typer.Option(metavar="TARGET", help="Machine to build for: see `cuvil targets`.")
+    ] = "native"
+    precision: Annotated[str, typer.Option(metavar="P", help="Arithmetic: f32.")] = "f32"
+    no_fusion: Annotated[
+        bool, typer.Option("--no-fusion", help="One kernel an operator, to find a fault.")
+    ] = False
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Build anew; what is built is kept all the same.")
+    ] = False
+    fuel: Annotated[
+        Optional[int],
+        typer.Option(metavar="N", min=0, help="Make only the first N rewrites, to find a fault."),
+    ] = None

@@ -1,0 +1,50 @@
+"""How sizes, signatures and tables are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.table import Table
+
+from cuvil.ir.signature import Signature
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def bytes_text(count: int) -> str:
+    """1536 to "1.5 KiB"."""
+    value, unit = float(count), 0
+    while value >= 1024 and unit + 1 < len(_UNITS):
+        value, unit = value / 1024, unit + 1
+    return f"{value:.1f} {_UNITS[unit]}" if unit else f"{count} B"
+
+
+def milliseconds(seconds: float) -> str:
+    """Three significant digits, in ms."""
+    return f"{seconds * 1e3:.3g} ms"
+
+
+def signature_text(signature: Signature) -> str:
+    """``forall batch, seq. (ids: i64[batch, seq]) -> out: f32[batch, 384]``"""
+    names = ", ".join(symbol.name for symbol in signature.symbols)
+    inputs = ", ".join(map(str, signature.inputs))
+    outputs = ", ".join(map(str, signature.outputs))
+    outputs = outputs if len(signature.outputs) == 1 else f"({outputs})"
+    return f"{f'forall {names}. ' if names else ''}({inputs}) -> {outputs}"
+
+
+def facts(signature: Signature) -> list[str]:
+    """Bounds and constraints, each with its origin."""
+    bounds = [f"{symbol.rule}  (bounds)" for symbol in signature.symbols]
+    return bounds + [f"{c.text}  ({c.origin})" for c in signature.constraints]
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[object]], title: str = "") -> Table:
+    """A plain table; columns whose header starts with ">" are aligned to the right."""
+    made = Table(title=title or None, box=None, pad_edge=False, header_style="bold")
+    for header in headers:
+        right = header.startswith(">")
+        made.add_column(header.removeprefix(">"), justify="right" if right else "left")
+    for row in rows:
+        made.add_row(*[str(cell) for cell in row])
+    return made
