@@ -7,6 +7,8 @@ it holds the movements and small constants that it reads through.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from cuvil.analysis.contraction_views import has_kernel, operand_fits
 from cuvil.analysis.index_map import VIEW_OPS
 from cuvil.ir.core import Block, Op, Value
@@ -20,7 +22,7 @@ _NAME_PARTS = 4
 def fuse(rewriter: Rewriter, enable: bool = True) -> None:
     """Rewrite the body into fused ops."""
     body = rewriter.function.body
-    _copy_awkward_operands(rewriter, body)
+    _copy_awkward_operands(rewriter, body, enable)
     grouping = Grouping(body, enable)
     fuser = _Fuser(rewriter, grouping, body.terminator)
     for group in grouping.ordered():
@@ -29,14 +31,15 @@ def fuse(rewriter: Rewriter, enable: bool = True) -> None:
     remove_dead(body, rewriter)
 
 
-def _copy_awkward_operands(rewriter: Rewriter, body: Block) -> None:
+def _copy_awkward_operands(rewriter: Rewriter, body: Block, enable: bool) -> None:
     """Put a ``materialize`` behind operands that a kernel can't read through their movements."""
+    floats = Grouping(Block(), enable).floats
     for op in body.ops:
         kind = fusion_class(op)
         if kind == "contraction" and has_kernel(op):
             facts = rewriter.context.facts
             for index, value in enumerate(op.operands):
-                if not operand_fits(op, index, facts) or _is_never_stored(_base(value)):
+                if not operand_fits(op, index, facts) or _is_never_stored(_base(value), floats):
                     _materialize(rewriter, op, index, value)
         elif kind in ("kernel", "control") and op.name != "func.return":
             for index, value in enumerate(op.operands):
@@ -54,13 +57,10 @@ def _lies_in_memory(value: Value) -> bool:
     return fusion_class(op) not in ("movement", "source") and not _computed_from_index(value)
 
 
-def _is_never_stored(value: Value) -> bool:
-    """Index arithmetic, such as pad; or computed from indices alone. A constant is stored where a
-    contraction reads it."""
+def _is_never_stored(value: Value, floats: Callable[[Op], bool]) -> bool:
+    """Each reader computes it anew. A constant is stored where a contraction reads it."""
     op = value.op
-    if op is None or op.short == "constant":
-        return False
-    return fusion_class(op) == "movement" and op.short != "materialize" or _computed_from_index(value)
+    return op is not None and op.short != "constant" and floats(op)
 
 
 def _base(value: Value) -> Value:
