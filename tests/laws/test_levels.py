@@ -23,7 +23,8 @@ LEVELS = (
     ("runtime",),
     ("verify",),
     ("api",),
-    ("integrations", "cli", "__init__"),
+    ("integrations",),
+    ("cli", "__init__"),
 )
 LEVEL = {room: i for i, line in enumerate(LEVELS) for room in line}
 RUNTIME_USES = {"runtime", "package", "errors", "version", "cuvil.ir.types", "cuvil.ir.signature"}

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from cuvil.api.compiler import Compiler
 from cuvil.cli.models import request_of
@@ -25,16 +24,18 @@ def compile(
     model: ModelArgument,
     options: ModelOptions,
     out: Annotated[
-        Optional[Path],
+        Path | None,
         typer.Option("--output", "-o", metavar="OUT", help="Where to: .cuvilpkg or .so."),
     ] = None,
     threads: Annotated[
-        Optional[int], typer.Option(min=1, help="Threads to verify with; default: all cores.")
+        int | None, typer.Option(min=1, help="Threads to verify with; default: all cores.")
     ] = None,
     no_verify: Annotated[
         bool, typer.Option("--no-verify", help="Don't compare the result with the model.")
     ] = False,
-    profile: Annotated[bool, typer.Option("--profile", help="Show the time of each stage.")] = False,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Show the time of each stage.")
+    ] = False,
 ) -> Outcome:
     """Compile a model, check the result against it, and write it to a file.
 
@@ -72,12 +73,12 @@ def compile(
         "verified": None if report is None else report.as_dict(),
         "seconds": seconds,
     }
-    summary = [
-        escape(signature_text(manifest.signature)),
-        f"{', '.join(map(str, files))}: {bytes_text(size)}, "
-        f"{document['kernels']} kernels; {verified}; {sum(seconds.values()):.1f} s",
+    what = f"{bytes_text(size)}, {document['kernels']} kernels"
+    where = ", ".join(map(str, files))
+    shown = [
+        signature_text(manifest.signature),
+        f"{where}: {what}; {verified}; {sum(seconds.values()):.1f} s",
     ]
-    shown = [*summary]
     if profile:
         rows = [(name, f"{value:.3f}") for name, value in seconds.items()]
         return Outcome(document, (*shown, "", table(["stage", ">seconds"], rows)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 from rich.console import RenderableType
@@ -23,11 +23,11 @@ def inspect(
     subject: EitherArgument,
     options: ModelOptions,
     ir: Annotated[
-        Optional[str],
+        str | None,
         typer.Option("--ir", metavar="STAGE", help=f"Print a MODEL's stage: {', '.join(STAGES)}."),
     ] = None,
     why_not: Annotated[
-        Optional[str],
+        str | None,
         typer.Option(metavar="RULE", help="Print why a rewrite rule did not fire on a MODEL."),
     ] = None,
 ) -> Outcome:

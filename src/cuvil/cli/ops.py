@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any
 
 import typer
 from rich.console import RenderableType
@@ -21,7 +21,7 @@ def ops(
     model: ModelArgument,
     options: ModelOptions,
     out: Annotated[
-        Optional[Path],
+        Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Also write it there as JSON."),
     ] = None,
 ) -> Outcome:

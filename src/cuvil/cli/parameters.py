@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -29,7 +29,7 @@ EitherArgument = Annotated[
     ),
 ]
 InputOption = Annotated[
-    Optional[list[str]],
+    list[str] | None,
     typer.Option(
         "--input",
         "-i",
@@ -62,7 +62,7 @@ class ModelOptions:
     """How a model is captured and compiled."""
 
     shape: Annotated[
-        Optional[list[str]],
+        list[str] | None,
         typer.Option(
             metavar="X:1x3x8x8",
             help="An input's shape; X:i64[batch,seq] names dtype and symbolic dims. One for each "
@@ -70,14 +70,14 @@ class ModelOptions:
         ),
     ] = None
     dynamic: Annotated[
-        Optional[list[str]],
+        list[str] | None,
         typer.Option(
             metavar="X:0=N:1..64",
             help="Axis 0 of X stays symbolic as N, from 1 to 64. May be repeated.",
         ),
     ] = None
     constraint: Annotated[
-        Optional[list[str]],
+        list[str] | None,
         typer.Option(metavar="TEXT", help='A fact about dims: "seq % 8 == 0". May be repeated.'),
     ] = None
     target: Annotated[
@@ -91,6 +91,6 @@ class ModelOptions:
         bool, typer.Option("--no-cache", help="Build anew; what is built is kept all the same.")
     ] = False
     fuel: Annotated[
-        Optional[int],
+        int | None,
         typer.Option(metavar="N", min=0, help="Make only the first N rewrites, to find a fault."),
     ] = None

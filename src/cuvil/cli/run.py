@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -22,11 +22,11 @@ def run(
     artifact: ArtifactArgument,
     inputs: InputOption = None,
     out: Annotated[
-        Optional[Path],
+        Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Where to: .npz, or .npy for one."),
     ] = None,
     at: SizesOption = "",
-    threads: Annotated[Optional[int], typer.Option(min=1, help="Default: all cores.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Default: all cores.")] = None,
 ) -> Outcome:
     """Run an artifact; without -o its outputs are only described.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from rich.table import Table
+from rich.text import Text
 
 from cuvil.ir.signature import Signature
 
@@ -46,5 +47,5 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]], title: str =
         right = header.startswith(">")
         made.add_column(header.removeprefix(">"), justify="right" if right else "left")
     for row in rows:
-        made.add_row(*[str(cell) for cell in row])
+        made.add_row(*[Text(str(cell)) for cell in row])
     return made

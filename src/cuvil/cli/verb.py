@@ -22,6 +22,7 @@ from rich.text import Text
 from cuvil.cli.parameters import Common
 from cuvil.errors import CuvilError, InputError, UnsupportedOpError, VerificationError
 
+_PIPED_WIDTH = 400
 DONE, FAILED, MISUSED, UNFIT = 0, 1, 2, 3
 
 
@@ -99,8 +100,15 @@ def _run(work: Callable[[], Outcome], common: Common) -> int:
     if common.as_json:
         sys.stdout.write(json.dumps(outcome.document, indent=1) + "\n")
     elif outcome.shown:
-        Console(highlight=False, soft_wrap=True).print(Group(*outcome.shown))
+        _show(outcome.shown)
     return outcome.code
+
+
+def _show(shown: tuple[RenderableType, ...]) -> None:
+    # Strings are not markup: dims in brackets would be taken for styles.
+    parts = [Text(part) if isinstance(part, str) else part for part in shown]
+    width = None if sys.stdout.isatty() else _PIPED_WIDTH
+    Console(highlight=False, width=width).print(Group(*parts), soft_wrap=True)
 
 
 @contextlib.contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -26,7 +26,7 @@ def verify(
     subject: EitherArgument,
     options: ModelOptions,
     source: Annotated[
-        Optional[str],
+        str | None,
         typer.Option(metavar="MODEL", help="The model that an ARTIFACT is compared with."),
     ] = None,
     layerwise: Annotated[
@@ -43,7 +43,7 @@ def verify(
     at: SizesOption = "",
     atol: Annotated[float, typer.Option(help="Error allowed, of the output's scale.")] = 1e-5,
     rtol: Annotated[float, typer.Option(help="Error allowed, of each element.")] = 1e-3,
-    threads: Annotated[Optional[int], typer.Option(min=1, help="Default: all cores.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Default: all cores.")] = None,
 ) -> Outcome:
     """Compare with the model over a spread of shapes (or on given inputs); exit code 1 if wrong.
 

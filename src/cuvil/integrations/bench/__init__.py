@@ -1,0 +1,1 @@
+"""Measures an artifact beside other runtimes. One file a peer; a peer may be missing."""

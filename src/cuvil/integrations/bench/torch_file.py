@@ -1,0 +1,89 @@
+"""A PyTorch model in a file that a fresh process can load, with the way to call it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from cuvil.frontends.torch_export.source import TorchSource
+from cuvil.integrations.bench.peers import Unavailable
+
+Program = torch.export.ExportedProgram
+
+
+@dataclass
+class Bundle:
+    """A model (a module, or a program to be unpacked) and its example call."""
+
+    model: Any
+    leaves: list[Any]
+    spec: Any
+    names: list[str]
+
+    def module(self) -> Any:
+        """What can be called, in evaluation mode."""
+        return self.model.module() if isinstance(self.model, Program) else self.model.eval()
+
+    def arguments(self, inputs: Mapping[str, Any]) -> tuple[Any, Any]:
+        """Positional and keyword arguments for inputs by name."""
+        values = iter(torch.from_numpy(inputs[name]) for name in self.names)
+        leaves = [next(values) if isinstance(x, torch.Tensor) else x for x in self.leaves]
+        args, kwargs = pytree.tree_unflatten(leaves, self.spec)
+        return args, kwargs
+
+
+def bundle_of(source: TorchSource) -> Bundle:
+    """The bundle of a captured model."""
+    return Bundle(source.model, source.leaves, source.spec, source.names)
+
+
+def save_bundle(bundle: Bundle, path: Path) -> None:
+    """Write it by pickling, for this process's own children. Raises Unavailable if it can't be."""
+    try:
+        if isinstance(bundle.model, Program):
+            torch.export.save(bundle.model, path.with_suffix(".pt2"))
+        elif isinstance(bundle.model, (str, Path)):
+            path.with_suffix(".pt2").write_bytes(Path(bundle.model).read_bytes())
+        rest = (bundle.leaves, bundle.spec, bundle.names)
+        kept = bundle.model if isinstance(bundle.model, torch.nn.Module) else None
+        torch.save((kept, *rest), path)
+    except Exception as error:
+        reason = str(error).split("\n", 1)[0]
+        raise Unavailable(f"the module can't be saved: {type(error).__name__}: {reason}") from None
+
+
+def load_bundle(path: str) -> Bundle:
+    """Read what :func:`save_bundle` wrote. Unpickles: only for files of this process's parent."""
+    model, leaves, spec, names = torch.load(path, weights_only=False)
+    if model is None:
+        model = torch.export.load(Path(path).with_suffix(".pt2"))
+    return Bundle(model, leaves, spec, names)
+
+
+class TorchSession:
+    """A callable on tensors."""
+
+    def __init__(self, call: Callable[..., Any], bundle: Bundle, threads: int) -> None:
+        self.call = call
+        self.bundle = bundle
+        self.threads = threads
+
+    def bind(self, inputs: Mapping[str, Any]) -> Callable[[], Any]:
+        """A call with gradients off."""
+        args, kwargs = self.bundle.arguments(inputs)
+
+        @torch.inference_mode()
+        def run() -> Any:
+            return self.call(*args, **kwargs)
+
+        return run
+
+    def arrays(self, outputs: Any) -> Sequence[Any]:
+        """The tensors among the outputs."""
+        leaves = [x for x in pytree.tree_leaves(outputs) if isinstance(x, torch.Tensor)]
+        return [x.detach().contiguous().numpy() for x in leaves]
