@@ -73,7 +73,7 @@ def bench(
             cases,
             seconds,
             not no_deployment,
-            lambda text: progress(text, None),
+            progress.note,
         )
     return Outcome(found.as_dict(), _shown(found), DONE)
 

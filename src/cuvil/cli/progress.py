@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 _DELAY = 1.0  # seconds: shorter work shows nothing
+_WORTH_A_LINE = 0.1  # seconds: shorter stages get no line
 
 
 class StageProgress:
@@ -53,9 +54,18 @@ class StageProgress:
             if self._bar is not None:
                 done = min(self._done, self.total)
                 self._bar.update(self._bar.task_ids[0], completed=done, description=self._label)
+        if seconds is not None and seconds > _WORTH_A_LINE:
+            self._line(f"{self.title}: {stage} {seconds:.1f} s")
+
+    def note(self, text: str) -> None:
+        """Say what is being done next, where it isn't a stage with an end."""
+        self(text, None)
+        self._line(f"{self.title}: {text}")
+
+    def _line(self, text: str) -> None:
         late = time.perf_counter() - self.started > _DELAY
-        if seconds is not None and late and not self.console.is_terminal:
-            self.console.print(f"{self.title}: {stage} {seconds:.1f} s", highlight=False)
+        if late and not self.console.is_terminal:
+            self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def _show(self) -> None:
         with self._lock:

@@ -42,7 +42,13 @@ def facts(signature: Signature) -> list[str]:
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]], title: str = "") -> Table:
     """A plain table; columns whose header starts with ">" are aligned to the right."""
-    made = Table(title=title or None, box=None, pad_edge=False, header_style="bold")
+    made = Table(
+        title=title or None,
+        box=None,
+        pad_edge=False,
+        header_style="bold",
+        show_header=any(headers),
+    )
     for header in headers:
         right = header.startswith(">")
         made.add_column(header.removeprefix(">"), justify="right" if right else "left")

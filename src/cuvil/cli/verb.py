@@ -8,6 +8,7 @@ import functools
 import inspect
 import json
 import logging
+import math
 import sys
 import traceback
 import typing
@@ -94,14 +95,32 @@ def _run(work: Callable[[], Outcome], common: Common) -> int:
     except CuvilError as error:
         _report(error, common)
         return _code(error)
+    except OSError as error:
+        _report(InputError(str(error)), common)
+        return MISUSED
     except Exception as error:
         _report(error, common)
         return UNFIT
     if common.as_json:
-        sys.stdout.write(json.dumps(outcome.document, indent=1) + "\n")
+        _write_json(outcome.document)
     elif outcome.shown:
         _show(outcome.shown)
     return outcome.code
+
+
+def _write_json(document: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(_plain(document), indent=1, allow_nan=False) + "\n")
+
+
+def _plain(value: Any) -> Any:
+    """Infinities and NaN, which JSON has not, as text."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
 
 
 def _show(shown: tuple[RenderableType, ...]) -> None:
@@ -133,7 +152,7 @@ def _report(error: Exception, common: Common) -> None:
     if common.debug:
         traceback.print_exception(error, file=sys.stderr)
     if common.as_json:
-        sys.stdout.write(json.dumps({"error": _document(error)}, indent=1) + "\n")
+        _write_json({"error": _document(error)})
     text = str(error) if own else f"{type(error).__name__}: {error}"
     if not own:
         text += "\n  what to do: this is a fault of Cuvil: please report it, with --debug's output"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import warnings
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
@@ -27,6 +28,9 @@ def export_onnx(
     options: dict[str, Any] = {"dynamo": dynamo, "output_names": list(outputs)}
     if not dynamo:
         options.update(opset_version=17, do_constant_folding=True)
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)  # it warns of every operator library that isn't installed
     try:
         with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore")
@@ -43,3 +47,5 @@ def export_onnx(
         exporter = "torch.onnx.export" + ("" if dynamo else " without onnxscript")
         reason = str(error).strip().split("\n", 1)[0]
         raise Unavailable(f"{exporter} failed: {type(error).__name__}: {reason}") from None
+    finally:
+        logger.setLevel(level)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -17,6 +18,8 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 _HERE = "cuvil.integrations.bench"
+_OWN = Path(__file__).resolve().parents[2]
+_OWN_SUFFIXES = (".py", ".hpp", ".h", ".cpp")
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ PEERS: Mapping[str, Peer] = MappingProxyType(
     {
         peer.name: peer
         for peer in (
-            Peer("cuvil", f"{_HERE}.artifact", "numpy", "package", ()),
+            Peer("cuvil", f"{_HERE}.artifact", "numpy", "package", ("cuvil",)),
             Peer("torch", f"{_HERE}.torch_eager", "torch", "torch", ("torch",)),
             Peer("torch.compile", f"{_HERE}.torch_compile", "torch", "torch", ("torch",)),
             Peer("onnxruntime", f"{_HERE}.ort", "onnxruntime", "onnx", ("onnxruntime",)),
@@ -92,6 +95,9 @@ def installed_bytes(peer: Peer) -> int:
     """The size on disk of what the peer has to have installed, without its dependencies."""
     total = 0
     for name in peer.packages:
+        if name == "cuvil":  # it may be run from its source tree
+            total += sum(p.stat().st_size for p in _OWN.rglob("*") if p.suffix in _OWN_SUFFIXES)
+            continue
         try:
             files = distribution(name).files or []
         except PackageNotFoundError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,7 +60,9 @@ def save_bundle(bundle: Bundle, path: Path) -> None:
 
 def load_bundle(path: str) -> Bundle:
     """Read what :func:`save_bundle` wrote. Unpickles: only for files of this process's parent."""
-    model, leaves, spec, names = torch.load(path, weights_only=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of torch, about its own tree specs
+        model, leaves, spec, names = torch.load(path, weights_only=False)
     if model is None:
         model = torch.export.load(Path(path).with_suffix(".pt2"))
     return Bundle(model, leaves, spec, names)
