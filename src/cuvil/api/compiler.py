@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 import platform
 import tempfile
@@ -12,22 +10,21 @@ from pathlib import Path
 from typing import Any
 
 from cuvil.api.capture import capture
+from cuvil.api.keys import artifact_key, quick_key
+from cuvil.api.manifest import call_of, plain, signature_of
 from cuvil.api.operators import missing_kernels, operator_table, unsupported_table
 from cuvil.api.progress import Progress, Stages
 from cuvil.api.request import CompileRequest
-from cuvil.api.verification import Source, check_built
+from cuvil.api.verification import DeferredSource, Source, check_built
 from cuvil.build.cache import Cache
-from cuvil.build.driver import compiler_version
-from cuvil.build.library import build_library, native_sources
+from cuvil.build.library import build_library
 from cuvil.codegen.abi import emit_abi
 from cuvil.codegen.module import Generated, generate
-from cuvil.errors import ArtifactError, InputError, ShapeConstraintError, UnsupportedOpError
+from cuvil.errors import ArtifactError, InputError, UnsupportedOpError
 from cuvil.ir.clone import clone_module
-from cuvil.ir.core import Function, Module
+from cuvil.ir.core import Module
 from cuvil.ir.dot import print_dot
 from cuvil.ir.printer import print_module
-from cuvil.ir.signature import ConstraintSpec, Signature, SymbolSpec, TensorSpec
-from cuvil.ir.types import TensorType
 from cuvil.options import Options
 from cuvil.package.format import open_package, write_package
 from cuvil.package.manifest import Manifest
@@ -71,19 +68,44 @@ class Compiler:
 
     def run(self) -> Artifact:
         """Compile, or take from the cache; load; verify what was built anew."""
-        with self.stages.stage("capture"):
-            source = self.capture()
         with self.stages.stage("cache"):
-            key = self._key(source.module)
-            path = self.cache.get(key, open_package) if self.request.cache else None
-        log.info("%s: %s", source.module.name, "compiling" if path is None else "from the cache")
+            quick = self._quick_key()
+            path = self._known(quick)
+        source: Source | None = None
         if path is None:
-            path = self.cache.put(key, lambda place: self._build_checked(source, place))
+            with self.stages.stage("capture"):
+                source = self.capture()
+            path = self._found_or_built(source, quick)
         with self.stages.stage("load"):
             artifact = load(path, self.request.threads)
-        artifact.source = source
+        artifact.source = source or DeferredSource(self.capture)
         artifact.profile = dict(self.stages.seconds) if self.request.profile else None
         return artifact
+
+    def _quick_key(self) -> str | None:
+        if not self.request.cache:
+            return None
+        return quick_key(self.request, self.target, self.options)
+
+    def _known(self, quick: str | None) -> Path | None:
+        """The artifact that the quick key stands for, if it is there and whole."""
+        key = self.cache.alias(quick) if quick is not None else None
+        path = self.cache.get(key, check_package) if key is not None else None
+        if path is not None:
+            log.info("from the cache, without a capture: %s", path)
+        return path
+
+    def _found_or_built(self, source: Source, quick: str | None) -> Path:
+        name = source.module.name
+        with self.stages.stage("cache"):
+            key = artifact_key(source.module, self.request, self.target, self.options)
+            path = self.cache.get(key, check_package) if self.request.cache else None
+        log.info("%s: %s", name, "compiling" if path is None else "from the cache")
+        if path is None:
+            path = self.cache.put(key, lambda place: self._build_checked(source, place))
+        if quick is not None:
+            self.cache.set_alias(quick, key)
+        return path
 
     def capture(self) -> Source:
         """The captured module, and the model to check against."""
@@ -164,20 +186,6 @@ class Compiler:
             raise UnsupportedOpError(missing, stage="codegen")
         return generate(fused, self.target)
 
-    def _key(self, module: Module) -> str:
-        """Everything the artifact depends on: graph, weights, options, target, version."""
-        parts = [
-            print_module(module, locations=False),
-            repr(sorted(module.call.items())) if module.call else "",
-            repr(self.target),
-            repr((self.request.enable_fusion, sorted(self.request.options.items()))),
-            repr((self.request.verify, self.options.opt_level)),
-            __version__,
-            compiler_version(),
-            package_digest(),
-        ]
-        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
-
     def _build_checked(self, source: Source, place: Path) -> None:
         with self.stages.stage("passes"):
             lowered = self._lower(clone_module(source.module), "fused")
@@ -195,8 +203,8 @@ class Compiler:
             target=self.target.triple,
             cpu=self.target.mcpu,
             cpu_features=self.target.cpu_features,
-            call=module.call or None,
-            source=_plain(module.source),
+            call=call_of(module),
+            source=plain(module.source),
             weights_bytes=generated.weights.size,
             cuvil_version=__version__,
             extra={"kernels": list(generated.kernels)},
@@ -209,61 +217,18 @@ class Compiler:
             return write_package(place, manifest, library, generated.weights.parts)
 
 
+def check_package(path: Path) -> None:
+    """Raise ArtifactError unless the package is whole, its weights too."""
+    package = open_package(path)
+    try:
+        package.check_weights()
+    finally:
+        package.close()
+
+
 def _runs_here(manifest: Manifest) -> bool:
     try:
         check_machine(manifest, platform.system(), platform.machine(), cpu_flags())
     except ArtifactError:
         return False
     return True
-
-
-def package_digest() -> str:
-    """A digest of Cuvil's own sources that decide what is generated."""
-    root = Path(__file__).resolve().parent.parent
-    digest = hashlib.sha256()
-    for room in ("codegen", "passes", "ops", "rewrite", "analysis", "sym", "frontends"):
-        for path in sorted((root / room).rglob("*.py")):
-            digest.update(path.read_bytes())
-    for text in native_sources().values():
-        digest.update(text.encode())
-    return digest.hexdigest()
-
-
-def _plain(source: dict[str, Any]) -> dict[str, Any]:
-    return dict(json.loads(json.dumps(source, default=str)))
-
-
-def signature_of(function: Function) -> Signature:
-    """The face of a function, for its manifest. Raises ShapeConstraintError for an output whose
-    size no input decides."""
-    used: set[str] = set()
-    for value in function.inputs:
-        used |= value.type.symbols()
-    for name, value in zip(function.output_names, function.outputs, strict=True):
-        free = value.type.symbols() - used
-        if free:
-            raise ShapeConstraintError(
-                f"the size of output {name!r} depends on data ({', '.join(sorted(free))})",
-                hint="make the size part of the input shapes",
-            )
-    symbols = tuple(
-        SymbolSpec(name, low, high)
-        for name, (low, high) in function.symbols.items()
-        if name in used
-    )
-    constraints = tuple(
-        ConstraintSpec(str(c), c.origin or "model")
-        for c in function.constraints
-        if c.symbols() <= used
-    )
-    return Signature(
-        tuple(_spec(n, v.type) for n, v in zip(function.input_names, function.inputs)),
-        tuple(_spec(n, v.type) for n, v in zip(function.output_names, function.outputs)),
-        symbols,
-        constraints,
-    )
-
-
-def _spec(name: str, type: TensorType) -> TensorSpec:
-    shape = tuple(d if isinstance(d, int) else str(d) for d in type.shape)
-    return TensorSpec(name, type.dtype.name, shape)

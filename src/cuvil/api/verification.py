@@ -39,6 +39,19 @@ class Source:
     origin: Any = None
 
 
+class DeferredSource(Source):
+    """A source that is captured once it is asked for: an artifact from the cache needs none."""
+
+    def __init__(self, make: Callable[[], Source]) -> None:
+        object.__setattr__(self, "_make", make)
+
+    def __getattribute__(self, name: str) -> Any:
+        held = object.__getattribute__(self, "__dict__")
+        if name in Source.__dataclass_fields__ and name not in held:
+            held.update(vars(held["_make"]()))
+        return object.__getattribute__(self, name)
+
+
 def check_built(artifact: Artifact, source: Source) -> Report:
     """Verify a fresh build. Raises VerificationError when it disagrees with its source."""
     report = _compare_all(artifact, source, _trials(artifact, source, None), ATOL, RTOL)

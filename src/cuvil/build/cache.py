@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from cuvil.build.store import digest_of, write_atomic
 from cuvil.errors import ArtifactError
 
 _SUFFIX = ".cuvilpkg"
@@ -34,6 +35,7 @@ class Cache:
         self.root = root
         self.limit_bytes = limit_bytes
         self._entries = root / "artifacts"
+        self._aliases = root / "aliases"
         self._temporary = root / "tmp"
 
     def get(self, key: str, check: Callable[[Path], object] | None = None) -> Path | None:
@@ -71,6 +73,22 @@ class Cache:
             self._trim(self.limit_bytes, keep=path)
         return path
 
+    def alias(self, key: str) -> str | None:
+        """The key of the artifact that ``key`` stands for, where it is known and whole."""
+        try:
+            target, check = self._alias_path(key).read_text(encoding="ascii").split(" ")
+        except (OSError, ValueError):
+            return None
+        return target if check == digest_of([key, target]) else None
+
+    def set_alias(self, key: str, target: str) -> None:
+        """Let ``key`` stand for the artifact ``target``; without a place it only isn't known."""
+        text = f"{target} {digest_of([key, target])}"
+        try:
+            write_atomic(self._alias_path(key), text.encode("ascii"))
+        except OSError:
+            return
+
     def drop(self, key: str) -> None:
         """Remove one entry, if it is there."""
         self._path(key).unlink(missing_ok=True)
@@ -98,7 +116,7 @@ class Cache:
         """
         freed = sum(
             _remove_files(folder, float("inf"))
-            for folder in (self._entries, self.root / "objects")
+            for folder in (self._entries, self._aliases, self.root / "objects")
         )
         return freed + self.remove_stale()
 
@@ -107,9 +125,10 @@ class Cache:
         return _remove_files(self._temporary, time.time() - age_seconds)
 
     def _path(self, key: str) -> Path:
-        if len(key) < 4 or not key.isascii() or not key.isalnum():
-            raise ValueError(f"a cache key is letters and digits, at least 4, not {key!r}")
-        return self._entries / key[:2] / f"{key[2:]}{_SUFFIX}"
+        return _place(self._entries, key).with_suffix(_SUFFIX)
+
+    def _alias_path(self, key: str) -> Path:
+        return _place(self._aliases, key)
 
     def _trim(self, limit: int, keep: Path) -> None:
         total = 0
@@ -118,6 +137,12 @@ class Cache:
             if total > limit and entry.path != keep:
                 entry.path.unlink(missing_ok=True)
                 total -= entry.bytes
+
+
+def _place(folder: Path, key: str) -> Path:
+    if len(key) < 4 or not key.isascii() or not key.isalnum():
+        raise ValueError(f"a cache key is letters and digits, at least 4, not {key!r}")
+    return folder / key[:2] / key[2:]
 
 
 def _remove_files(folder: Path, older_than: float) -> int:

@@ -1,0 +1,86 @@
+"""What an artifact depends on, as keys of the compile cache.
+
+The artifact's own key needs the captured graph. The quick key is made of the model before it is
+captured, and stands for an artifact's key; where the model can't be told, there is none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+from cuvil.api.request import CompileRequest
+from cuvil.build.driver import compiler_version
+from cuvil.build.store import digest_of
+from cuvil.ir.core import Module
+from cuvil.ir.printer import print_module
+from cuvil.options import Options
+from cuvil.target.base import Target
+from cuvil.version import __version__
+
+log = logging.getLogger("cuvil")
+
+_SOURCES = (".py", ".hpp", ".cpp", ".h")
+
+
+def artifact_key(
+    module: Module, request: CompileRequest, target: Target, options: Options
+) -> str:
+    """Graph, weights, how they are called, and everything of :func:`build_parts`."""
+    call = repr(sorted(module.call.items())) if module.call else ""
+    text = print_module(module, locations=False)
+    return digest_of([text, call, *build_parts(request, target, options)])
+
+
+def quick_key(request: CompileRequest, target: Target, options: Options) -> str | None:
+    """A key that needs no capture, or None where something about the model can't be told."""
+    from cuvil.frontends.object_digest import Unknown
+
+    try:
+        model = _fingerprint(request)
+    except Unknown as error:
+        log.info("the model must be captured to be found in the cache: %s", error)
+        return None
+    return digest_of(["quick", model, *build_parts(request, target, options)])
+
+
+def _fingerprint(request: CompileRequest) -> str:
+    asked = (
+        request.input_shape, request.input_spec, request.dynamic_dims, request.constraints,
+        request.precision,
+    )  # fmt: skip
+    examples = request.example_inputs
+    if request.kind == "onnx":
+        from cuvil.frontends.onnx.fingerprint import fingerprint as of_onnx
+
+        return of_onnx(request.model, *asked, examples)
+    from cuvil.frontends.torch_export.fingerprint import fingerprint as of_torch
+
+    if isinstance(examples, Mapping):
+        return of_torch(request.model, (), dict(examples), *asked)
+    several = isinstance(examples, (tuple, list))
+    return of_torch(request.model, examples if several else (examples,), {}, *asked)
+
+
+def build_parts(request: CompileRequest, target: Target, options: Options) -> list[str]:
+    """Options, target and versions: what decides an artifact besides the model."""
+    return [
+        repr(target),
+        repr((request.enable_fusion, sorted(request.options.items()))),
+        repr((request.verify, options.opt_level)),
+        __version__,
+        compiler_version(),
+        package_digest(),
+    ]
+
+
+def package_digest() -> str:
+    """A digest of Cuvil's own sources."""
+    root = Path(__file__).resolve().parent.parent
+    digest = hashlib.sha256()
+    for path in sorted(p for p in root.rglob("*") if p.suffix in _SOURCES):
+        digest.update(str(path.relative_to(root)).encode() + b"\0")
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()

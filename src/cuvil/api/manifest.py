@@ -1,0 +1,80 @@
+"""What a package says of its model: signature, call, origin."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from cuvil.errors import ShapeConstraintError
+from cuvil.ir.core import Function, Module
+from cuvil.ir.signature import ConstraintSpec, Signature, SymbolSpec, TensorSpec
+from cuvil.ir.types import TensorType
+
+_NONE: Mapping[str, Any] = {"kind": "none"}
+
+
+def plain(source: Mapping[str, Any]) -> dict[str, Any]:
+    """Facts about the source as JSON has them; what it has not becomes text."""
+    return dict(json.loads(json.dumps(source, default=str)))
+
+
+def call_of(module: Module) -> dict[str, Any] | None:
+    """How flat inputs and outputs lie in the user's call, as runtime/tree.py reads it.
+
+    Arguments that were given by keyword may be given by position too, where the model takes them
+    so; a parameter left out in the example stays left out.
+    """
+    call = module.call
+    if not call:
+        return None
+    found: dict[str, Any] = {"outputs": call["output_tree"]} if call.get("output_tree") else {}
+    if call.get("input_tree") is None:
+        return found
+    args, kwargs = call["input_tree"]["items"]
+    names = list(call.get("arg_names", ()))
+    items = list(args["items"])
+    rest = dict(zip(kwargs["keys"], kwargs["items"]))
+    last = max((i for i, name in enumerate(names) if name in rest), default=-1)
+    items += [rest.pop(name, _NONE) for name in names[len(items) : last + 1]]
+    found["args"] = {"kind": "tuple", "items": items}
+    found["parameters"] = names[: len(items)]
+    if rest:
+        found["kwargs"] = {"kind": "dict", "keys": list(rest), "items": list(rest.values())}
+    return found
+
+
+def signature_of(function: Function) -> Signature:
+    """The face of a function, for its manifest. Raises ShapeConstraintError for an output whose
+    size no input decides."""
+    used: set[str] = set()
+    for value in function.inputs:
+        used |= value.type.symbols()
+    for name, value in zip(function.output_names, function.outputs, strict=True):
+        free = value.type.symbols() - used
+        if free:
+            raise ShapeConstraintError(
+                f"the size of output {name!r} depends on data ({', '.join(sorted(free))})",
+                hint="make the size part of the input shapes",
+            )
+    symbols = tuple(
+        SymbolSpec(name, low, high)
+        for name, (low, high) in function.symbols.items()
+        if name in used
+    )
+    constraints = tuple(
+        ConstraintSpec(str(c), c.origin or "model")
+        for c in function.constraints
+        if c.symbols() <= used
+    )
+    return Signature(
+        tuple(_spec(n, v.type) for n, v in zip(function.input_names, function.inputs)),
+        tuple(_spec(n, v.type) for n, v in zip(function.output_names, function.outputs)),
+        symbols,
+        constraints,
+    )
+
+
+def _spec(name: str, type: TensorType) -> TensorSpec:
+    shape = tuple(d if isinstance(d, int) else str(d) for d in type.shape)
+    return TensorSpec(name, type.dtype.name, shape)
