@@ -192,7 +192,9 @@ def conv_of_patches(op: Op, context: Context) -> Outcome:
 
     def action(rw: Rewriter) -> list[Value]:
         m = _Movements(rw)
-        image = rw.value("materialize", [_patches(m, op, kernel)])
+        image = _patches(m, op, kernel)
+        if taps > 1:  # read by every output channel: worth laying out once
+            image = rw.value("materialize", [image])
         rows = image.type.shape[0]
         split = (groups, each, depth, taps)
         if depth == 1:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from cuvil.analysis.index_map import VIEW_OPS
 from cuvil.ir.core import Block, Op, Value
 from cuvil.ir.types import Shape
 from cuvil.ops.registry import registry
@@ -75,6 +76,8 @@ class Grouping:
             return True
         users = op.result.users
         if op.short not in _CHEAP or len(users) != 1 or len(op.result.uses) != 1:
+            return False
+        if _read_as_view(op):
             return False
         wide = [v for v in op.operands if self._bases_of(v) or v.op is None]
         return len(wide) <= 1 and fusion_class(users[0]) == "movement" and users[0].short in (
@@ -267,6 +270,14 @@ class Grouping:
         return sorted(
             live, key=lambda g: (bin(self._ancestors[g.index]).count("1"), place[id(g.ops[0])])
         )
+
+
+def _read_as_view(op: Op) -> bool:
+    """Whether a contraction reads the result in place, so that it must lie in memory."""
+    return any(
+        fusion_class(user) == "contraction" or (user.short in VIEW_OPS and _read_as_view(user))
+        for user in op.result.users
+    )
 
 
 def _all_operands(op: Op) -> list[Value]:
