@@ -17,6 +17,9 @@ from cuvil.sym.facts import Facts
 
 Index = tuple[Dim, ...]
 
+# Begins the name of every symbol made here and in codegen; no symbol of a model begins so.
+LOCAL = "%"
+
 VIEW_OPS = ("reshape", "transpose", "broadcast", "slice")
 
 
@@ -135,7 +138,7 @@ def trace_view(value: Value, facts: Facts, stop: Callable[[Value], bool] | None 
     ``stop`` may end the walk earlier. None when the chain is not one affine map.
     """
     shape = value.type.shape
-    names = [f"_d{i}" for i in range(len(shape))]
+    names = [f"{LOCAL}d{i}" for i in range(len(shape))]
     index: Index = tuple(symbol(n) if d != 1 else 0 for n, d in zip(names, shape, strict=True))
     loops = {n: (0, add(d, -1)) for n, d in zip(names, shape, strict=True)}
     local = facts.with_loops(loops)

@@ -8,8 +8,9 @@ from cuvil.analysis.contraction_views import (
     has_kernel,
     matmul_form,
 )
-from cuvil.analysis.index_map import Index, View, delinearize, trace_view
+from cuvil.analysis.index_map import LOCAL, Index, View, delinearize, trace_view
 from cuvil.codegen.kernel import Kernel
+from cuvil.codegen.loops import Loop, loop_facts, loop_names
 from cuvil.codegen.scalar import Point, Writer, buffer_name
 from cuvil.errors import CuvilError, UnsupportedNode, UnsupportedOpError
 from cuvil.ir.core import Op, Value
@@ -18,7 +19,7 @@ from cuvil.sym.expr import Dim, add, floordiv, minimum, mul, product, symbol
 from cuvil.sym.facts import Facts
 from cuvil.target.base import Target
 
-THREADS = "_threads"
+THREADS = f"{LOCAL}threads"
 
 
 def contraction_kernel(op: Op, facts: Facts, target: Target) -> Kernel:
@@ -76,14 +77,9 @@ class Call:
 
     def epilogue(self, rows: tuple[Dim, ...], columns: Dim, batch: tuple[Dim, ...] = ()) -> None:
         """Write the function that finishes tiles: m runs over ``rows``, n over ``columns``."""
-        m, n, b = symbol("m"), symbol("n"), symbol("batch_entry")
-        bounds = {
-            "batch_entry": (0, add(product(batch), -1)),
-            "m": (0, add(product(rows), -1)),
-            "n": (0, add(columns, -1)),
-        }
-        facts = self.facts.with_loops(bounds)
-        names = {"m": "m", "n": "n", "batch_entry": "batch"}
+        loops = [Loop("batch", product(batch)), Loop("m", product(rows)), Loop("n", columns)]
+        b, m, n = (symbol(x.name) for x in loops)
+        facts, names = loop_facts(self.facts, loops), loop_names(loops)
         writer = Writer(self.kernel, facts, names)
         index: Index = (
             *delinearize(b if batch else 0, batch, facts),

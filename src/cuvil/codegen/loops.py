@@ -5,17 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cuvil.analysis.index_map import affine
+from cuvil.analysis.index_map import LOCAL, affine
 from cuvil.codegen.scalar import Access, Writer
-from cuvil.sym.expr import Dim, mul, product, symbols_of
+from cuvil.sym.expr import Dim, add, mul, product, symbols_of
+from cuvil.sym.facts import Facts
 
 
 @dataclass(frozen=True)
 class Loop:
-    """``for var in 0 .. extent``."""
+    """``for var in 0 .. extent``; ``name`` is the variable as a symbol of expressions."""
 
     var: str
     extent: Dim
+
+    @property
+    def name(self) -> str:
+        return LOCAL + self.var
+
+
+def loop_facts(facts: Facts, loops: Sequence[Loop]) -> Facts:
+    """The facts, and the range of each loop's variable."""
+    return facts.with_loops({x.name: (0, add(x.extent, -1)) for x in loops})
+
+
+def loop_names(loops: Sequence[Loop]) -> dict[str, str]:
+    """The C++ name of each loop's variable."""
+    return {x.name: x.var for x in loops}
 
 
 def merge_loops(
@@ -35,18 +50,18 @@ def merge_loops(
             _walks_evenly(a, outer, inner) for a in accesses
         ):
             result[at : at + 2] = [Loop(inner.var, mul(outer.extent, inner.extent))]
-            rename[outer.var] = 0
+            rename[outer.name] = 0
         at -= 1
     return result, rename
 
 
 def _walks_evenly(access: Access, outer: Loop, inner: Loop) -> bool:
     used = symbols_of(access.offset)
-    if outer.var not in used and inner.var not in used:
+    if outer.name not in used and inner.name not in used:
         return True
     if not access.pure:
         return False
-    split = affine(access.offset, [outer.var, inner.var])
+    split = affine(access.offset, [outer.name, inner.name])
     if split is None:
         return False
     slope_outer, slope_inner = split[1]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from itertools import product as combinations
 
-from cuvil.analysis.index_map import Index, affine
+from cuvil.analysis.index_map import LOCAL, Index, affine
 from cuvil.codegen.kernel import Kernel
 from cuvil.codegen.loops import (
     Loop,
     close_loops,
     depth,
+    loop_facts,
+    loop_names,
     merge_loops,
     open_loops,
     parallel_count,
@@ -47,19 +49,15 @@ def _index(piece: Piece) -> tuple[Index, list[Loop]]:
             index.append(start)
             continue
         loops.append(Loop(f"i{axis}", extent))
-        index.append(add(start, symbol(f"i{axis}")))
+        index.append(add(start, symbol(loops[-1].name)))
     return tuple(index), loops
-
-
-def _facts(facts: Facts, loops: list[Loop]) -> Facts:
-    return facts.with_loops({x.var: (0, add(x.extent, -1)) for x in loops})
 
 
 def _dry_run(
     kernel: Kernel, piece: Piece, outputs: list[tuple[Value, Value]], names: list[str], facts: Facts
 ) -> Writer:
     index, loops = _index(piece)
-    writer = Writer(kernel, _facts(facts, loops), {x.var: x.var for x in loops})
+    writer = Writer(kernel, loop_facts(facts, loops), loop_names(loops))
     point = Point(writer, 0)
     for (inside, result), name in zip(outputs, names, strict=True):
         point.store(result, name, index, point.element(inside, index))
@@ -94,11 +92,11 @@ def _cuts(accesses: list[Access], domain: Shape) -> dict[int, list[Dim]]:
         if access.pure:
             previous = None
             continue
-        used = [n for n in symbols_of(access.offset) if n[0] == "i" and n[1:].isdigit()]
+        used = [n for n in symbols_of(access.offset) if n.startswith(f"{LOCAL}i")]
         if len(used) == 1:
             split = affine(access.offset, used)
             if split is not None and split[1] == (1,):
-                previous = (int(used[0][1:]), split[0])
+                previous = (int(used[0].removeprefix(f"{LOCAL}i")), split[0])
                 cuts.setdefault(previous[0], []).append(mul(split[0], -1))
                 continue
         if previous is not None and not used:
@@ -133,7 +131,7 @@ def _nest(
     index, loops = _index(piece)
     merged, rename = merge_loops(loops, dry.accesses)
     tile = _transposing_pair(merged, dry.accesses, rename)
-    writer = Writer(kernel, _facts(facts, loops), {x.var: x.var for x in loops}, rename)
+    writer = Writer(kernel, loop_facts(facts, loops), loop_names(loops), rename)
     if tile is not None:
         lines, items, work, indent, closing = _tiled(writer, merged, tile)
     else:
@@ -174,10 +172,10 @@ def _transposing_pair(
         return None
     inner = len(loops) - 1
     for access in accesses:
-        if not access.pure or _slope(access, loops[inner].var) in (0, 1, None):
+        if not access.pure or _slope(access, loops[inner].name) in (0, 1, None):
             continue
         for at in reversed(range(inner)):
-            if _slope(access, loops[at].var) == 1:
+            if _slope(access, loops[at].name) == 1:
                 return at, inner
     return None
 

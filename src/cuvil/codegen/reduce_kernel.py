@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from cuvil.analysis.index_map import Index, offset_of
+from cuvil.analysis.index_map import LOCAL, Index, offset_of
 from cuvil.codegen.kernel import Kernel, storage
-from cuvil.codegen.loops import Loop, merge_loops, unflatten
+from cuvil.codegen.loops import Loop, loop_facts, loop_names, merge_loops, unflatten
 from cuvil.codegen.reduction_rules import accumulator, combine, finish, initial
 from cuvil.codegen.scalar import Point, Provider, Writer
 from cuvil.ir.core import Op, Value
 from cuvil.ops.registry import registry
-from cuvil.sym.expr import Dim, add, mul, product, symbol
+from cuvil.sym.expr import Dim, mul, product, symbol
 from cuvil.sym.facts import Facts
 
 ROW_LANES = 64
@@ -82,7 +82,7 @@ class _Reduce:
         )
 
     def _index(self) -> tuple[Index, Index]:
-        full = tuple(0 if d == 1 else symbol(f"i{a}") for a, d in enumerate(self.domain))
+        full = tuple(0 if d == 1 else symbol(f"{LOCAL}i{a}") for a, d in enumerate(self.domain))
         reduced = tuple(0 if a in self.axes else i for a, i in enumerate(full))
         return full, reduced
 
@@ -91,8 +91,8 @@ class _Reduce:
 
     def _writer(self, rename: dict[str, Dim]) -> Writer:
         loops = self._loops(self.kept + self.folded)
-        facts = self.base_facts.with_loops({x.var: (0, add(x.extent, -1)) for x in loops})
-        return Writer(self.kernel, facts, {x.var: x.var for x in loops}, rename)
+        facts = loop_facts(self.base_facts, loops)
+        return Writer(self.kernel, facts, loop_names(loops), rename)
 
     def build(self) -> Kernel:
         """Write the range function and its launch."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from cuvil.analysis.index_map import VIEW_OPS, Index, offset_of, pull
+from cuvil.analysis.index_map import LOCAL, VIEW_OPS, Index, offset_of, pull
 from cuvil.codegen.cxx_expr import cxx
 from cuvil.codegen.kernel import Kernel, symbol_name
 from cuvil.errors import CuvilError
@@ -285,8 +285,9 @@ def _pad(point: Point, op: Op, index: Index) -> str:
 def runtime_index(point: Point, text: str, size: Dim) -> Dim:
     """A C++ integer computed at run time, as an expression known to be in [0, size)."""
     writer = point.writer
-    name = point.set("int64_t", text, "g")
-    writer.names[name] = name
+    variable = point.set("int64_t", text, "g")
+    name = LOCAL + variable
+    writer.names[name] = variable
     writer.facts = writer.facts.with_loops({name: (0, add(size, -1))})
     return symbol(name)
 
