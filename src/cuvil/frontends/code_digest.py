@@ -16,6 +16,7 @@ import site
 import sys
 import sysconfig
 import types
+from collections.abc import Mapping
 from typing import Any
 
 from cuvil.frontends.object_digest import ObjectDigest
@@ -108,6 +109,7 @@ class LoadedCode:
     def __init__(self) -> None:
         self._installed = InstalledCode()
         self._checked: dict[int, types.FunctionType] = {}
+        self._scanned: set[str] = set()
 
     def add_module(self, digest: ObjectDigest, module: types.ModuleType) -> None:
         """A module that code names: an installed one by its identity, another by its source."""
@@ -210,12 +212,34 @@ class LoadedCode:
         if type(cls) is not type:
             digest.add(type(cls), "metaclass")
         digest.token("from", identity or "")
+        if identity is not None:
+            self.add_replaced(digest, cls.__module__)
         for name, value in vars(cls).items():
             if name in _NOT_BEHAVIOUR or isinstance(value, _SLOTS):
                 continue
             digest.token("member", name)
             if identity is None or not self._is_as_installed(digest, value):
                 digest.add(value, name)
+
+    def add_replaced(self, digest: ObjectDigest, name: str) -> None:
+        """Functions that were put into an installed module from elsewhere: patches, as a rule."""
+        module = sys.modules.get(name)
+        top = name.partition(".")[0]
+        if module is None or top in sys.stdlib_module_names or name in self._scanned:
+            return
+        self._scanned.add(name)
+        self.add_foreign(digest, top, vars(module))
+
+    def add_foreign(self, digest: ObjectDigest, top: str, table: Mapping[str, Any]) -> None:
+        """Functions in ``table`` that the distribution ``top`` did not make."""
+        for label, value in list(table.items()):
+            if not isinstance(value, types.FunctionType):
+                continue
+            home = str(value.__module__).partition(".")[0]
+            made = self._installed.made(value)
+            if not made or (home != top and home not in sys.stdlib_module_names):
+                digest.token("replaced", label)
+                digest.add(value, label)
 
     def _is_as_installed(self, digest: ObjectDigest, value: Any) -> bool:
         """Whether a member of an installed class came with it; then a short form is enough."""

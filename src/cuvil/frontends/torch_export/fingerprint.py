@@ -42,6 +42,9 @@ def fingerprint(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], *res
     digest = ObjectDigest(code, _full)
     digest.token("torch", torch.__version__, sys.version)
     _add_settings(digest)
+    for name in ("torch", "torch.nn.functional"):
+        code.add_replaced(digest, name)
+    code.add_foreign(digest, "torch", vars(torch.Tensor))
     if isinstance(model, (str, Path)):
         digest.token("file", _file_digest(Path(model)))
     else:
