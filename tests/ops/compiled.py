@@ -22,8 +22,8 @@ from cuvil.frontends.emitter import Emitter
 from cuvil.ir.clone import clone_module
 from cuvil.ir.core import Module
 from cuvil.ir.types import TensorType, dtype_of
-from cuvil.options import Options
 from cuvil.ops.registry import registry
+from cuvil.options import Options
 from cuvil.package.format import write_package
 from cuvil.package.manifest import Manifest
 from cuvil.passes.pipeline import PassOptions, lower

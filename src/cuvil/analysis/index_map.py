@@ -132,7 +132,9 @@ class View:
     shape: Shape
 
 
-def trace_view(value: Value, facts: Facts, stop: Callable[[Value], bool] | None = None) -> View | None:
+def trace_view(
+    value: Value, facts: Facts, stop: Callable[[Value], bool] | None = None
+) -> View | None:
     """The strided view that ``value`` is of the first value that isn't made by a view op.
 
     ``stop`` may end the walk earlier. None when the chain is not one affine map.
@@ -157,7 +159,7 @@ def trace_view(value: Value, facts: Facts, stop: Callable[[Value], bool] | None 
 
 def affine(offset: Dim, names: Sequence[str]) -> tuple[Dim, Index] | None:
     """(constant part, slope of each name), or None where ``offset`` is not affine in them."""
-    slopes: dict[str, Dim] = {n: 0 for n in names}
+    slopes: dict[str, Dim] = dict.fromkeys(names, 0)
     constant: Dim = 0
     if isinstance(offset, int):
         return offset, (0,) * len(names)

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from cuvil.ir.core import Op, Value
+from cuvil.ops.numeric import concrete
 from cuvil.ops.registry import registry
-from cuvil.sym.expr import Dim, Expr, add, floordiv, maximum, minimum, mod, mul
+from cuvil.sym.expr import Dim, Expr, add, evaluate, floordiv, maximum, minimum, mod, mul
 from cuvil.sym.facts import Facts
 
 Elements = np.ndarray[Any, np.dtype[np.object_]]
@@ -103,9 +104,10 @@ class ShapeValues:
 
     def _compute(self, value: Value) -> Elements | None:
         op = value.op
-        if op is None or value.type.dtype.kind not in "iub":
-            return None
-        if not value.type.is_static or int(value.type.elements) > LIMIT:  # type: ignore[arg-type]
+        dtype = value.type.dtype
+        if op is None or dtype.is_float or (dtype.is_integer and dtype.size < 4):
+            return None  # sizes wrap in narrow integers
+        if not value.type.is_static or evaluate(value.type.elements, {}) > LIMIT:
             return None
         if op.short == "constant":
             return _objects(op.attrs["value"].array)
@@ -115,7 +117,7 @@ class ShapeValues:
             return values.reshape(value.type.shape)
         if op.short == "iota":
             axis = op.attrs["axis"]
-            return _objects(np.indices(value.type.shape)[axis])
+            return _objects(np.indices(concrete(value.type))[axis])
         if op.short == "cast" and op.operands[0].type.dtype.kind in "iub":
             return self.of(op.operands[0])
         return self._derived(op, value)
@@ -123,7 +125,8 @@ class ShapeValues:
     def _derived(self, op: Op, value: Value) -> Elements | None:
         kind = op.short
         if kind not in _ARITHMETIC and kind not in _MOVEMENT and kind not in _REDUCE:
-            return self._compare(op) if kind in ("eq", "ne", "lt", "le", "gt", "ge", "select") else None
+            compares = kind in ("eq", "ne", "lt", "le", "gt", "ge", "select")
+            return self._compare(op) if compares else None
         inputs: list[Elements] = []
         for operand in op.operands:
             found = self.of(operand)
@@ -137,7 +140,7 @@ class ShapeValues:
         if kind == "gather":
             if any(isinstance(d, Expr) for d in inputs[1].reshape(-1)):
                 return None
-            inputs[1] = inputs[1].astype(np.int64)  # type: ignore[assignment]
+            inputs[1] = inputs[1].astype(np.int64)
         out = registry()[op.name].reference(inputs, op.attrs, [value.type])[0]
         return np.asarray(out, dtype=object).reshape(value.type.shape)
 

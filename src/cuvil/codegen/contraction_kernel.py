@@ -68,7 +68,7 @@ class Call:
 
     def scratch(self, size: Dim) -> str:
         """Scratch memory of ``size`` bytes; may use the symbol of the thread count."""
-        self.kernel.scratch = size if self.kernel.scratch is None else add(self.kernel.scratch, size)
+        self.kernel.scratch = add(self.kernel.scratch or 0, size)
         return self.kernel.special("scratch", "char *", "scratch")
 
     def plain(self) -> bool:
@@ -89,7 +89,8 @@ class Call:
 
         def tile(point: Point, at: Index) -> str:
             if at != index:
-                raise CuvilError("an epilogue reads its tile out of place", where=str(self.main.loc))
+                place = str(self.main.loc)
+                raise CuvilError("an epilogue reads its tile out of place", where=place)
             return "tile[row * ld + column]"
 
         writer.bound[id(self.main.results[0])] = tile
@@ -230,7 +231,8 @@ def _conv(op: Op, main: Op, facts: Facts, target: Target) -> Kernel:
         group_channels = channels // groups
         if transposed:
             strides = f"{main.attrs['strides']}:{main.attrs['dilations']}"
-            call.set("w_packed", call.constant(weight, f"conv_transpose:{groups}:{target.nr}:{strides}"))
+            packing = f"conv_transpose:{groups}:{target.nr}:{strides}"
+            call.set("w_packed", call.constant(weight, packing))
             per_thread: Dim = (8 * target.mr * taps + 63) // 64 * 64
             struct, function, include = (
                 "ConvTransposeArgs", "conv_transpose2d_f32", "conv_transpose.hpp",

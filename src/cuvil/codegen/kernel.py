@@ -11,7 +11,7 @@ from cuvil.sym.expr import Dim, symbol, symbols_of
 
 @dataclass(frozen=True)
 class Field:
-    """An argument: ``kind`` is "buffer", "packed", "dim", "scratch", "fault", "pool" or "threads"."""
+    """An argument; ``kind`` is "buffer", "packed", "dim", "scratch" or "fault"."""
 
     ctype: str
     kind: str

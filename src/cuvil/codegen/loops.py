@@ -93,7 +93,8 @@ def open_loops(
     if shared == 1 and len(loops) == 1:
         if mark_inner:
             lines.append(f"{pad}CUVIL_INDEPENDENT")
-        lines.append(f"{pad}for (int64_t {loops[0].var} = begin; {loops[0].var} < end; ++{loops[0].var}) {{")
+        var = loops[0].var
+        lines.append(f"{pad}for (int64_t {var} = begin; {var} < end; ++{var}) {{")
         return lines
     if shared:
         lines.append(f"{pad}for (int64_t item = begin; item < end; ++item) {{")

@@ -154,8 +154,10 @@ def _nest(
     )
     cost = max(1, len(point.lines) // 4)
     grain = f"cuvil::grain({writer.text(mul(work, cost))})"
-    launch = f"  cuvil::parallel_for(rc.pool, {writer.text(items)}, {grain}, range{suffix}, (void*)&k);\n"
-    kernel.launch += launch
+    count = writer.text(items)
+    kernel.launch += (
+        f"  cuvil::parallel_for(rc.pool, {count}, {grain}, range{suffix}, (void*)&k);\n"
+    )
 
 
 def _slope(access: Access, var: str) -> Dim | None:
@@ -195,9 +197,8 @@ def _tiled(
     if len(shared) == 1:
         raise AssertionError("two blocks are always shared")
     for loop, block in ((outer, "block_outer"), (inner, "block_inner")):
-        first = f"{block} * {TILE}"
-        end = f"{loop.var}_end"
-        lines.append(f"    const int64_t {end} = cuvil::minimum({first} + {TILE}, {writer.text(loop.extent)});")
+        last = f"cuvil::minimum({block} * {TILE} + {TILE}, {writer.text(loop.extent)})"
+        lines.append(f"    const int64_t {loop.var}_end = {last};")
     lines.append(
         f"    for (int64_t {outer.var} = block_outer * {TILE}; {outer.var} < {outer.var}_end; "
         f"++{outer.var}) {{"

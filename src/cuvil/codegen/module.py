@@ -132,8 +132,8 @@ class _Generator:
         unpack = kernel.unpack()
         context = "  const Args& k = *(const Args*)context;\n" if kernel.fields else ""
         body = kernel.body.replace("@UNPACK@", context + unpack)
-        run = f"void run(const cuvil::RunContext& rc, const Args& k) {{\n{unpack}\n{kernel.launch}}}\n"
-        return f"{struct}@SPLIT@{body}{run}"
+        head = "void run(const cuvil::RunContext& rc, const Args& k) {\n"
+        return f"{struct}@SPLIT@{body}{head}{unpack}\n{kernel.launch}}}\n"
 
     def _name(self, title: str) -> str:
         base = re.sub(r"[^A-Za-z0-9_]", "_", title)
@@ -153,14 +153,16 @@ class _Generator:
                 internal = body.replace("void range", "static void range")
                 internal = internal.replace("void finish_tile", "static void finish_tile")
                 text += f"\nnamespace {name} {{\n{struct}{internal}}}  // namespace {name}\n"
-            sources[f"kernels{unit // KERNELS_A_UNIT}.cpp"] = text + "\n}  // namespace cuvil::model\n"
+            text += "\n}  // namespace cuvil::model\n"
+            sources[f"kernels{unit // KERNELS_A_UNIT}.cpp"] = text
         return sources
 
     def _entry(self) -> str:
         text = '#include "kernel.hpp"\n\nnamespace cuvil::model {\n\n'
         for name, (struct, _, _) in self._texts.items():
             flat = " ".join(struct.split())
-            text += f"namespace {name} {{ {flat} void run(const RunContext& rc, const Args& k); }}\n"
+            declared = f"{flat} void run(const RunContext& rc, const Args& k);"
+            text += f"namespace {name} {{ {declared} }}\n"
         text += "\n" + self._workspace() + "\nvoid run(const RunContext& rc) {\n"
         text += self._symbols("rc.symbols", "rc.threads") + self._offsets()
         for call in self.calls:

@@ -12,17 +12,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from cuvil.analysis.index_map import LOCAL, Index, offset_of
-from cuvil.codegen.kernel import Kernel, storage
-from cuvil.codegen.loops import Loop, loop_facts, loop_names, merge_loops, unflatten
-from cuvil.codegen.reduction_rules import accumulator, combine, finish, initial
+from cuvil.codegen.kernel import Kernel
+from cuvil.codegen.loops import Loop, loop_facts, loop_names, merge_loops
+from cuvil.codegen.reduce_nest import COLUMN_LANES, Body, Nest
+from cuvil.codegen.reduction_rules import accumulator, combine, initial
 from cuvil.codegen.scalar import Point, Provider, Writer
 from cuvil.ir.core import Op, Value
 from cuvil.ops.registry import registry
 from cuvil.sym.expr import Dim, mul, product, symbol
 from cuvil.sym.facts import Facts
-
-ROW_LANES = 64
-COLUMN_LANES = 64
 
 
 def reduce_kernel(op: Op, facts: Facts) -> Kernel:
@@ -118,17 +116,14 @@ class _Reduce:
         self, writer: Writer, kept: list[Loop], folded: list[Loop]
     ) -> tuple[list[str], Dim, Dim]:
         self._stash = {}
-        nest = _Nest(writer, kept, folded, self.rows)
+        nest = Nest(writer, kept, folded, self.rows)
         head, items = nest.head()
         point = Point(writer, 2)
         full, reduced = self._index()
         for number, stage in enumerate(self.plan.stages):
             self._stage(nest, point, stage, number, full, reduced)
         for inside, result, name in self.plan.reduced:
-            def store(p: Point, inside: Value = inside, result: Value = result, name: str = name) -> None:
-                p.store(result, name, reduced, p.element(inside, reduced))
-
-            nest.each_lane(point, store)
+            nest.each_lane(point, _storing(inside, result, name, reduced))
         if self.plan.full:
             def store_full(p: Point) -> None:
                 for inside, result, name in self.plan.full:
@@ -141,7 +136,7 @@ class _Reduce:
         return [*head, *point.lines, "  }"], items, work
 
     def _stage(
-        self, nest: _Nest, point: Point, stage: list[Op], number: int, full: Index, reduced: Index
+        self, nest: Nest, point: Point, stage: list[Op], number: int, full: Index, reduced: Index
     ) -> None:
         writer = nest.writer
         names = {}
@@ -190,6 +185,15 @@ class _Reduce:
             return
 
 
+def _storing(inside: Value, result: Value, name: str, index: Index) -> Body:
+    """Stores one element of an output."""
+
+    def store(point: Point) -> None:
+        point.store(result, name, index, point.element(inside, index))
+
+    return store
+
+
 def _stashed(source: Value, result: Value, name: str, writer: Writer) -> Provider:
     """Later stages read the element back from the output buffer."""
     def provide(point: Point, index: Index) -> str:
@@ -231,175 +235,3 @@ def _ancestry(op: Op) -> list[Op]:
         seen[id(current)] = current
         work += [v.op for v in current.operands if v.op is not None]
     return list(seen.values())
-
-
-class _Nest:
-    """The text of the loops around a reduction, in the form for rows or for columns."""
-
-    def __init__(self, writer: Writer, kept: list[Loop], folded: list[Loop], rows: bool) -> None:
-        self.writer = writer
-        self.kept = kept
-        self.folded = folded
-        self.rows = rows
-        self.lane = "lane"
-
-    def head(self) -> tuple[list[str], Dim]:
-        """Opening lines of the shared loop, and how many items it has."""
-        lines = ["  for (int64_t item = begin; item < end; ++item) {"]
-        if self.rows:
-            lines += unflatten(self.writer, self.kept, "item", 2)
-            return lines, product(x.extent for x in self.kept)
-        last = self.kept[-1]
-        blocks = Loop("block", (last.extent + COLUMN_LANES - 1) // COLUMN_LANES)
-        outer = [*self.kept[:-1], blocks]
-        lines += unflatten(self.writer, outer, "item", 2)
-        extent = self.writer.text(last.extent)
-        lines.append(f"    const int64_t first = block * {COLUMN_LANES};")
-        lines.append(
-            f"    const int64_t width = cuvil::minimum({COLUMN_LANES}, {extent} - first);"
-        )
-        return lines, product(x.extent for x in outer)
-
-    def declare(self, point: Point, name: str, ctype: str, value: str) -> None:
-        """Accumulators, one a lane."""
-        lanes = ROW_LANES if self.rows else COLUMN_LANES
-        point.line(f"{ctype} {name}[{lanes}];")
-        point.line(f"for (int64_t lane = 0; lane < {lanes}; ++lane) {name}[lane] = {value};")
-
-    def walk(self, point: Point, body, lanes: bool = False) -> None:  # type: ignore[no-untyped-def]
-        """Loop over the reduced dimensions (and lanes); ``body(point)`` writes one element."""
-        indent = point.indent
-        folded = self.folded
-        plain = folded[:-1] if self.rows else folded
-        for loop in plain:
-            extent = self.writer.text(loop.extent)
-            point.line(f"for (int64_t {loop.var} = 0; {loop.var} < {extent}; ++{loop.var}) {{")
-            point.indent += 1
-        if self.rows and lanes:
-            self._row_lanes(point, body)
-        elif self.rows:
-            self._row(point, body)
-        else:
-            self._columns(point, body)
-        while point.indent > indent:
-            point.indent -= 1
-            point.line("}")
-
-    def _inner(self, point: Point, body, indent: int) -> list[str]:  # type: ignore[no-untyped-def]
-        inner = Point(self.writer, indent, point)
-        body(inner)
-        return inner.lines
-
-    def _row_lanes(self, point: Point, body) -> None:  # type: ignore[no-untyped-def]
-        last = self.folded[-1] if self.folded else None
-        if last is None:
-            point.line("{")
-            point.line("  constexpr int64_t lane = 0;")
-            point.lines += self._inner(point, body, point.indent + 1)
-            point.line("}")
-            return
-        extent = self.writer.text(last.extent)
-        var = last.var
-        step = self.writer.fresh("step")
-        point.line("{")
-        point.indent += 1
-        point.line(f"const auto {step} = [&](int64_t {var}, int64_t lane) "
-                   "__attribute__((always_inline)) {")  # fmt: skip
-        point.lines += self._inner(point, body, point.indent + 1)
-        point.line("};")
-        point.line(f"int64_t {var} = 0;")
-        point.line(f"for (; {var} + {ROW_LANES} <= {extent}; {var} += {ROW_LANES}) {{")
-        point.line("  CUVIL_INDEPENDENT")
-        point.line(f"  for (int64_t lane = 0; lane < {ROW_LANES}; ++lane) {step}({var} + lane, lane);")
-        point.line("}")
-        point.line("CUVIL_INDEPENDENT")
-        point.line(
-            f"for (int64_t lane = 0; lane < {extent} - {var}; ++lane) {step}({var} + lane, lane);"
-        )
-        point.indent -= 1
-        point.line("}")
-
-    def _row(self, point: Point, body) -> None:  # type: ignore[no-untyped-def]
-        if not self.folded:
-            point.line("{")
-            point.lines += self._inner(point, body, point.indent + 1)
-            point.line("}")
-            return
-        last = self.folded[-1]
-        extent = self.writer.text(last.extent)
-        point.line("CUVIL_INDEPENDENT")
-        point.line(f"for (int64_t {last.var} = 0; {last.var} < {extent}; ++{last.var}) {{")
-        point.lines += self._inner(point, body, point.indent + 1)
-        point.line("}")
-
-    def _columns(self, point: Point, body) -> None:  # type: ignore[no-untyped-def]
-        var = self.kept[-1].var
-        lines = self._inner(point, body, point.indent + 1)
-        step = self.writer.fresh("step")
-        point.line(f"const auto {step} = [&](int64_t lane) __attribute__((always_inline)) {{")
-        point.line(f"  const int64_t {var} = first + lane;")
-        point.lines += lines
-        point.line("};")
-        point.line(f"if (width == {COLUMN_LANES}) {{")
-        point.line("  CUVIL_INDEPENDENT")
-        point.line(f"  for (int64_t lane = 0; lane < {COLUMN_LANES}; ++lane) {step}(lane);")
-        point.line("} else {")
-        point.line("  CUVIL_INDEPENDENT")
-        point.line(f"  for (int64_t lane = 0; lane < width; ++lane) {step}(lane);")
-        point.line("}")
-
-    def each_lane(self, point: Point, body) -> None:  # type: ignore[no-untyped-def]
-        """Write ``body`` once for each kept point: once for rows, for each lane for columns."""
-        if self.rows:
-            inner = Point(self.writer, point.indent, point)
-            body(inner)
-            point.lines += inner.lines
-            return
-        point.line("CUVIL_INDEPENDENT")
-        point.line("for (int64_t lane = 0; lane < width; ++lane) {")
-        point.line(f"  const int64_t {self.kept[-1].var} = first + lane;")
-        point.lines += self._inner(point, body, point.indent + 1)
-        point.line("}")
-
-    def collapse(self, point: Point, op: Op, acc: str, count: str) -> None:
-        """Combine the lanes of rows pairwise; finish means."""
-        ctype = accumulator(op)
-        if self.rows:
-            lanes = ROW_LANES if self.folded else 1
-            half = lanes // 2
-            if half:
-                point.line(f"for (int64_t half = {half}; half > 0; half /= 2)")
-                point.line("  for (int64_t lane = 0; lane < half; ++lane) {")
-                for line in combine(op, acc, "lane", f"{acc}[lane + half]", None):
-                    point.line("    " + line)
-                point.line("  }")
-            text = finish(op, f"{acc}[0]", count)
-            point.line(f"const auto {acc}_result = {text};")
-            return
-        text = finish(op, f"{acc}[lane]", count)
-        if text != f"{acc}[lane]":
-            point.line(f"{storage_or(op, ctype)} {acc}_result[{COLUMN_LANES}];")
-            point.line(
-                f"for (int64_t lane = 0; lane < {COLUMN_LANES}; ++lane) "
-                f"{acc}_result[lane] = {text};"
-            )
-
-    def result_provider(self, op: Op, acc: str) -> Provider:
-        """How later code reads the finished reduction."""
-        if self.rows:
-            return lambda point, index: f"{acc}_result"
-        changed = finish(op, f"{acc}[lane]", "1") != f"{acc}[lane]"
-        name = f"{acc}_result" if changed else acc
-        return lambda point, index: f"{name}[lane]"
-
-    def position_text(self, op: Op, domain: tuple[Dim, ...]) -> str | None:
-        """For argmax and argmin: the position along the reduced axis."""
-        if not op.short.startswith("arg"):
-            return None
-        axis = op.attrs["axis"] % len(domain)
-        return "0" if domain[axis] == 1 else f"i{axis}"
-
-
-def storage_or(op: Op, ctype: str) -> str:
-    """The C++ type of a finished reduction."""
-    return storage(op.results[0].type.dtype) if op.short.startswith("arg") else ctype

@@ -179,26 +179,22 @@ def literal(number: Any, dtype: DType) -> str:
         if value == -(1 << 63):
             return "(-0x7fffffffffffffffll - 1)"
         return f"{dtype.cxx}({value}{'ull' if dtype.kind == 'u' else 'll'})"
-    value = float(number)
+    real = float(number)
     suffix = "f" if dtype.name == "f32" else ""
-    if math.isnan(value):
+    if math.isnan(real):
         return f'__builtin_nan{suffix}("")'
-    if math.isinf(value):
-        return f"{'-' if value < 0 else ''}__builtin_inf{suffix}()"
-    short = repr(np.float32(value).item()) if dtype.name == "f32" else repr(value)
-    return f"{_shortest(value, dtype) if dtype.name == 'f32' else short}{suffix}"
-
-
-def _shortest(value: float, dtype: DType) -> str:
-    text = str(np.float32(value))
-    return text if any(c in text for c in ".en") else text + ".0"
+    if math.isinf(real):
+        return f"{'-' if real < 0 else ''}__builtin_inf{suffix}()"
+    text = str(np.float32(real)) if suffix else repr(real)
+    return f"{text if any(c in text for c in '.e') else text + '.0'}{suffix}"
 
 
 def _constant(point: Point, op: Op, index: Index) -> str:
     array = op.attrs["value"].array
     if array.size != 1:
         raise CuvilError("a large constant must be an operand of its kernel", where=str(op.loc))
-    return literal(array.reshape(()).item() if op.type.dtype != BF16 else array.reshape(()), op.type.dtype)
+    number = array.reshape(())
+    return literal(number if op.type.dtype == BF16 else number.item(), op.type.dtype)
 
 
 def _iota(point: Point, op: Op, index: Index) -> str:

@@ -113,15 +113,18 @@ def merge_shifts(op: Op, context: Context) -> Outcome:
             if first is None or second is None or not op.type.dtype.is_float:
                 return Refusal("the shifts are not constant per channel")
             total = (first.astype(np.float64) + second.astype(np.float64)).astype(first.dtype)
-            column = [-1] + [1] * (product.type.rank - 1 - axis)
-
-            def action(rw: Rewriter, product: Value = product) -> list[Value]:
-                shape = total.reshape(column)
-                constant = rw.value("constant", value=Weight(shape))
-                return [Writer(rw)("add", product, constant)]
-
-            return action
+            return _shifted(product, total, axis)
     return Refusal("no operand is a convolution plus a constant")
+
+
+def _shifted(product: Value, shift: Array, axis: int) -> Outcome:
+    column = [-1] + [1] * (product.type.rank - 1 - axis)
+
+    def action(rw: Rewriter) -> list[Value]:
+        constant = rw.value("constant", value=Weight(shift.reshape(column)))
+        return [Writer(rw)("add", product, constant)]
+
+    return action
 
 
 @rule("pad-into-conv", "conv")
@@ -161,7 +164,7 @@ def transpose_into_matmul(op: Op, context: Context) -> Outcome:
         operands = list(op.operands)
         operands[index] = inner.operands[0]
         attrs = {**op.attrs, flag: not op.attrs.get(flag, False)}
-        return lambda rw: [rw.op(op.name, operands, attrs).result]  # noqa: B023
+        return lambda rw: [rw.op(op.name, operands, attrs).result]
     return Refusal("no operand is a transpose of the last two dimensions")
 
 

@@ -10,6 +10,7 @@ from cuvil.ops.registry import registry
 from cuvil.passes.matching import constant_of, spread_constant
 from cuvil.rewrite.rewriter import Rewriter
 from cuvil.rewrite.rule import Context, Outcome, Refusal, Rule
+from cuvil.sym.expr import evaluate
 
 # Folding may not make a constant that is this much larger than what it was made of.
 GROWTH_LIMIT_BYTES = 1 << 16
@@ -31,7 +32,7 @@ def _fold(op: Op, context: Context) -> Outcome:
         arrays.append(array)
     if not all(r.type.is_static for r in op.results):
         return Refusal("the result has a symbolic dimension")
-    size = sum(int(np.prod(r.type.shape)) * r.type.dtype.size for r in op.results)
+    size = sum(evaluate(r.type.elements, {}) * r.type.dtype.size for r in op.results)
     if size > GROWTH_LIMIT_BYTES and size > 2 * sum(a.nbytes for a in arrays):
         return Refusal("the constant would be much larger than its operands")
 
@@ -89,7 +90,7 @@ def _shape_value(op: Op, context: Context) -> Outcome:
     result = op.results[0]
     if not result.type.dtype.is_integer or result.type.rank > 1 or len(op.results) != 1:
         return Refusal("it is not a small integer vector")
-    if not result.type.is_static or int(np.prod(result.type.shape)) > SYMBOLIC_LIMIT:
+    if not result.type.is_static or evaluate(result.type.elements, {}) > SYMBOLIC_LIMIT:
         return Refusal("it is not a small integer vector")
     found = ShapeValues(context.facts).of(result)
     if found is None:
@@ -97,10 +98,13 @@ def _shape_value(op: Op, context: Context) -> Outcome:
     values = tuple(found.reshape(-1))
     scalar = result.type.rank == 0
     dtype = result.type.dtype
+    limits = np.iinfo(dtype.numpy)
+    if not all(limits.min <= v <= limits.max for v in values if isinstance(v, int)):
+        return Refusal("an element wraps")
 
     def action(rewriter: Rewriter) -> list[Value]:
         if all(isinstance(v, int) for v in values):
-            array = np.array(values, dtype=dtype.numpy).reshape(result.type.shape)
+            array = np.array(values, dtype=dtype.numpy).reshape(found.shape)
             return [rewriter.value("constant", value=Weight(array))]
         made = rewriter.value("dims", values=values, scalar=scalar or None)
         if made.type.dtype != dtype:

@@ -55,9 +55,9 @@ def plan_memory(function: Function) -> Plan:
             slot_of = plan.of.get(id(value))
             if slot_of is not None and last[id(value)] == position:
                 free.append(slot_of)
-        for result in op.results:
-            if id(result) in plan.of and last.get(id(result), -1) < 0:
-                free.append(plan.of[id(result)])
+        free += [
+            plan.of[id(r)] for r in op.results if id(r) in plan.of and last.get(id(r), -1) < 0
+        ]
     return plan
 
 
