@@ -49,14 +49,14 @@ def test_a_right_artifact_passes_with_every_kernel_listed(right: Artifact) -> No
     assert report.verdict == "every kernel agrees with the reference"
 
 
-@pytest.mark.parametrize(("shape", "kernel", "place"), [((6, 5), 0, "first"), ((5, 3), -1, "second")])
+@pytest.mark.parametrize(
+    ("shape", "kernel", "place"), [((6, 5), 0, "first"), ((5, 3), -1, "second")]
+)
 def test_a_perturbed_weight_names_its_kernel_alone(
     right: Artifact, shape: tuple[int, ...], kernel: int, place: str
 ) -> None:
     source = right.source
-    right.source = replace(
-        source, build=lambda fused: source.build(_perturbed(fused, shape, 0.05))
-    )
+    right.source = replace(source, build=lambda fused: source.build(_perturbed(fused, shape, 0.05)))
     try:
         report = cuvil.verify(right, layerwise=True)
     finally:

@@ -7,8 +7,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from cuvil.api.request import dtype_name
-from cuvil.errors import InputError
+from cuvil.errors import InputError, InvalidModelError
 from cuvil.sym.dim import Dim
+from cuvil.sym.expr import symbols_of
+from cuvil.sym.parse import parse_dim
 
 _SHAPE_HINT = "write NAME:1x3x224x224, or NAME:i64[batch,seq] to name dtype and dims"
 _DYNAMIC_HINT = "write INPUT:AXIS=NAME, or INPUT:AXIS=NAME:MIN..MAX"
@@ -30,17 +32,25 @@ def parse_shape(text: str) -> Spec:
         raise InputError(f"cannot read the shape {text!r}", hint=_SHAPE_HINT)
     typed = _TYPED.fullmatch(rest)
     dtype, dims = ("f32", rest) if typed is None else (typed["dtype"], typed["dims"])
-    split = dims.split(",") if typed is not None or "," in dims else dims.split("x")
-    items = [part.strip() for part in split] if dims.strip() else []
-    return name, dtype_name(dtype), tuple(_dim(part, text) for part in items)
+    commas = typed is not None or "," in dims
+    items = [part.strip() for part in dims.split("," if commas else "x")] if dims.strip() else []
+    return name, dtype_name(dtype), tuple(_dim(part, text, commas) for part in items)
 
 
-def _dim(part: str, text: str) -> int | str:
+def _dim(part: str, text: str, expressions: bool) -> int | str:
+    """A number, a name or, where dims stand between commas, an expression like ``2 * seq``."""
     if part.isascii() and part.isdigit():
         return int(part)
-    if not part or not part.isascii() or part[0].isdigit():
-        raise InputError(f"cannot read {part!r} in the shape {text!r}", hint=_SHAPE_HINT)
-    return part
+    if part.isidentifier() or (expressions and _is_expression(part)):
+        return part
+    raise InputError(f"cannot read {part!r} in the shape {text!r}", hint=_SHAPE_HINT)
+
+
+def _is_expression(part: str) -> bool:
+    try:
+        return bool(symbols_of(parse_dim(part)))
+    except InvalidModelError:
+        return False
 
 
 def parse_dynamic(texts: Iterable[str]) -> dict[str, dict[int, Dim]] | None:

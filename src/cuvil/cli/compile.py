@@ -16,6 +16,7 @@ from cuvil.cli.progress import StageProgress
 from cuvil.cli.text import bytes_text, signature_text, table
 from cuvil.cli.verb import Outcome, verb
 from cuvil.errors import TargetError
+from cuvil.runtime.artifact import Artifact
 from cuvil.runtime.save import FORMS
 
 
@@ -55,7 +56,12 @@ def compile(
     with StageProgress("compile") as progress:
         compiler = Compiler(request_of(model, options, threads, not no_verify), progress=progress)
         artifact = compiler.run()
-    files = artifact.save(place)
+    return _outcome(compiler, artifact, artifact.save(place), no_verify, profile)
+
+
+def _outcome(
+    compiler: Compiler, artifact: Artifact, files: list[Path], no_verify: bool, profile: bool
+) -> Outcome:
     manifest = artifact.manifest
     seconds = compiler.stages.seconds
     report = compiler.report

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Annotated
 
 import typer
+from rich.console import RenderableType
 
 from cuvil.api.compiler import Compiler
 from cuvil.api.request import CompileRequest
@@ -67,22 +68,20 @@ def verify(
         given = None
         if inputs or at:
             examples = artifact.source.examples
-            given = read_inputs(
-                inputs or ["random"], at, artifact.manifest.signature, examples
-            )
+            given = read_inputs(inputs or ["random"], at, artifact.manifest.signature, examples)
         report = verify_artifact(artifact, given, atol, rtol, layerwise)
         culprit = None
         if bisect and not report.passed:
             culprit = bisect_artifact(artifact, given, atol, rtol)
     document = report.as_dict()
-    lines: list[object] = [str(report)]
+    lines: list[RenderableType] = [str(report)]
     if layerwise:
         lines.append(_layers(report))
     if bisect:
         found = "nothing to bisect: the result is right" if report.passed else str(culprit)
         lines.append(found)
         document["culprit"] = None if culprit is None else vars(culprit)
-    return Outcome(document, tuple(lines), DONE if report.passed else FAILED)  # type: ignore[arg-type]
+    return Outcome(document, tuple(lines), DONE if report.passed else FAILED)
 
 
 def _artifact(subject: str, request: CompileRequest, progress: StageProgress) -> Artifact:
@@ -109,7 +108,7 @@ def _alone(artifact: Artifact, at: str) -> Outcome:
     return Outcome({"passed": True, "intact": True, "compared": False, "outputs": shapes}, (text,))
 
 
-def _layers(report: Report) -> object:
+def _layers(report: Report) -> RenderableType:
     def row(layer: LayerError) -> list[object]:
         mark = "ok" if layer.passed else "WRONG"
         return [layer.kernel, mark, f"{layer.error.scaled:.1e}", layer.name, layer.place]

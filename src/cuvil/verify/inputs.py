@@ -16,9 +16,7 @@ _SIZES = (2, 1, 3, 7, 16, 5, 32, 64)
 _TRIALS = 3
 
 
-def spread_of_sizes(
-    signature: Signature, examples: Mapping[str, Array]
-) -> list[dict[str, int]]:
+def spread_of_sizes(signature: Signature, examples: Mapping[str, Array]) -> list[dict[str, int]]:
     """A few assignments of sizes to symbols that the bounds and constraints allow: the examples'
     own first, then small ones with 1 and odd numbers among them."""
     found: list[dict[str, int]] = []

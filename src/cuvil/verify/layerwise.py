@@ -56,9 +56,7 @@ def expose(fused: Module) -> Exposed:
     rewriter.erase(end)
     rewriter.op("func.return", [*old, *values], result_types=())
     names = [f"out.{i}" for i in range(len(old))] + [name for *_, name in results]
-    whole = Function(
-        main.name, main.body, main.input_names, names, main.symbols, main.constraints
-    )
+    whole = Function(main.name, main.body, main.input_names, names, main.symbols, main.constraints)
     return Exposed(Module(whole, module.name, module.stage), tuple(results))
 
 

@@ -17,9 +17,7 @@ class _Session:
 
     def bind(self, inputs: Mapping[str, Any]) -> Callable[[], Any]:
         values = {self.names[name]: array for name, array in inputs.items() if name in self.names}
-        return functools.partial(
-            self.request.infer, values, share_inputs=True, share_outputs=True
-        )
+        return functools.partial(self.request.infer, values, share_inputs=True, share_outputs=True)
 
     def arrays(self, outputs: Any) -> Sequence[Any]:
         return [np.array(x) for x in outputs.values()]

@@ -1,0 +1,116 @@
+"""Wrong use and bad models: the exit code, a message that helps, no traceback."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cuvil.api import parsing
+from cuvil.errors import InputError
+from cuvil.sym.dim import Dim
+from tests.cli.conftest import Call
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        ((), 2, ""),
+        (("compile",), 2, "Missing argument"),
+        (("compile", "net.onnx", "--nonsense"), 2, "--nonsense"),
+        (("compile", "net.onnx", "--fuel", "x"), 2, "--fuel"),
+        (("compile", "net.onnx", "--shape", "x"), 2, "cannot read the shape"),
+        (("compile", "net.onnx", "--dynamic", "x:0"), 2, "cannot read the dynamic dim"),
+        (("compile", "net.onnx", "--precision", "f3"), 2, "precision 'f3'"),
+        (("compile", "net.onnx", "--target", "toaster"), 3, "no target 'toaster'"),
+        (("compile", "net.onnx", "-o", "net.txt"), 3, "no form '.txt'"),
+        (("compile", "missing.onnx"), 3, "missing.onnx"),
+        (("compile", "net.cuvilpkg"), 2, "is an artifact"),
+        (("compile", "unknown.onnx"), 3, "Cuvilify"),
+        (("compile", "cli_nets:nothing"), 3, "no attribute 'nothing'"),
+        (("compile", "cli_nets:fails"), 3, "no weights here"),
+        (("run", "missing.cuvilpkg", "-i", "random"), 3, "there is no such file"),
+        (("inspect", "net.onnx", "--ir", "nonsense"), 2, "no stage 'nonsense'"),
+        (("verify", "a.cuvilpkg", "--layerwise"), 2, "give --source MODEL"),
+        (("bench", "net.onnx", "--against", "abacus"), 2, "no peer 'abacus'"),
+        (("bench", "net.onnx", "--threads", "0"), 2, "cannot read the threads"),
+    ],
+)
+def test_exit_codes(cuvil_cli: Call, arguments: tuple[str, ...], code: int, message: str) -> None:
+    ran = cuvil_cli(*arguments)
+    assert ran.code == code
+    assert message in ran.err and "Traceback" not in ran.err + ran.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        ((), 2, "no value for the input 'x'"),
+        (("-i", "y=random"), 2, "no input 'y'"),
+        (("-i", "x=@missing.npy"), 2, "cannot read missing.npy"),
+        (("-i", "x=5"), 2, "cannot read the input"),
+        (("-i", "random", "--at", "m=1"), 2, "no symbolic dim 'm'"),
+        (("-i", "random", "--at", "n=9"), 3, "allowed is 1 <= n <= 8"),
+        (("-i", "random", "-o", "out.txt"), 2, "cannot write out.txt"),
+    ],
+)
+def test_wrong_inputs(
+    cuvil_cli: Call, package: Path, arguments: tuple[str, ...], code: int, message: str
+) -> None:
+    ran = cuvil_cli("run", str(package), *arguments)
+    assert ran.code == code and message in ran.err and "Traceback" not in ran.err
+
+
+def test_errors_as_json_are_alone_on_stdout(cuvil_cli: Call) -> None:
+    ran = cuvil_cli("compile", "unknown.onnx", "--json")
+    assert ran.code == 3 and ran.json["error"]["kind"] == "UnsupportedOpError"
+    assert "Cuvilify" in ran.json["error"]["nodes"][0]["op"]
+
+
+def test_debug_shows_the_traceback(cuvil_cli: Call) -> None:
+    ran = cuvil_cli("compile", "missing.onnx", "--debug")
+    assert ran.code == 3 and "Traceback" in ran.err
+
+
+def test_a_fault_of_ours_says_so(cuvil_cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(name: str) -> None:
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr("cuvil.cli.targets.find_target", broken)
+    ran = cuvil_cli("targets")
+    assert ran.code == 3 and "ZeroDivisionError: oops" in ran.err and "report it" in ran.err
+
+
+@pytest.mark.parametrize("verb", ["compile", "run", "verify", "bench", "inspect", "ops", "targets"])
+def test_help_has_an_example_and_the_common_options(cuvil_cli: Call, verb: str) -> None:
+    ran = cuvil_cli(verb, "--help")
+    assert ran.code == 0 and f"cuvil {verb}" in ran.out and "xample" in ran.out
+    assert "--json" in ran.out and "--debug" in ran.out
+
+
+def test_shapes_and_dims_are_read() -> None:
+    assert parsing.parse_shape("x:1x3x8x8") == ("x", "float32", (1, 3, 8, 8))
+    assert parsing.parse_shape("ids:i64[batch, seq]") == ("ids", "int64", ("batch", "seq"))
+    assert parsing.parse_shape("a:b:2") == ("a:b", "float32", (2,))
+    assert parsing.parse_shape("m:n,2*n") == ("m", "float32", ("n", "2*n"))
+    assert parsing.parse_shape("s:f32[]") == ("s", "float32", ())
+    found = parsing.parse_dynamic(["x:0=batch:1..64", "x:1=seq", "a:b:-1=n:2.."])
+    assert found == {
+        "x": {0: Dim("batch", 1, 64), 1: Dim("seq")}, "a:b": {-1: Dim("n", 2)}
+    }  # fmt: skip
+    assert parsing.parse_dynamic([]) is None
+    assert parsing.parse_sizes("batch=8, seq=128") == {"batch": 8, "seq": 128}
+
+
+@pytest.mark.parametrize(
+    "text", ["x", ":1", "x:1x", "x:f99[1]", "x:1x-2", "x:axb3x", "x:2,-3", "x:f32[a,]"]
+)
+def test_bad_shapes_are_refused(text: str) -> None:
+    with pytest.raises(InputError):
+        parsing.parse_shape(text)
+
+
+@pytest.mark.parametrize("text", ["x", "x:0", "x:a=b", "x:0=b:5..2", "x:0=b:1", "x:0=1"])
+def test_bad_dims_are_refused(text: str) -> None:
+    with pytest.raises(InputError):
+        parsing.parse_dynamic([text])

@@ -1,0 +1,143 @@
+"""Each verb does its job, as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import cuvil
+from tests.cli.conftest import Call
+from tests.verify.models import inputs
+
+
+def test_compile_writes_what_load_reads(cuvil_cli: Call, place: Path) -> None:
+    out = place / "a.cuvilpkg"
+    ran = cuvil_cli("compile", "net.onnx", "--dynamic", "x:0=n:1..8", "-o", str(out), "--json")
+    assert ran.code == 0
+    document = ran.json
+    assert document["files"] == [str(out)] and document["bytes"] == out.stat().st_size
+    assert document["signature"] == "forall n. (x: f32[n, 6]) -> y: f32[n, 3]"
+    assert document["kernels"] >= 1 and document["seconds"]["load"] >= 0
+    assert cuvil.load(out)(inputs()["x"]).shape == (3, 3)
+
+
+def test_compile_to_a_library_brings_weights_and_header(cuvil_cli: Call, place: Path) -> None:
+    ran = cuvil_cli("compile", "net.onnx", "-o", "lib.so", "--profile", "--no-cache")
+    assert ran.code == 0 and "stage" in ran.out and "capture" in ran.out
+    assert (place / "lib.so").read_bytes()[:4] == b"\x7fELF"
+    assert (place / "lib.weights").stat().st_size > 0
+    assert "cuvil_run" in (place / "lib.h").read_text()
+
+
+def test_run_gives_what_the_model_gives(cuvil_cli: Call, package: Path, place: Path) -> None:
+    x = inputs()["x"]
+    np.save(place / "x.npy", x)
+    ran = cuvil_cli("run", str(package), "--input", "x=@x.npy", "-o", "out.npz", "--json")
+    assert ran.code == 0
+    assert ran.json["outputs"][0]["shape"] == [3, 3]
+    with np.load(place / "out.npz") as found:
+        np.testing.assert_array_equal(found["y"], cuvil.load(package)(x))
+    np.savez(place / "all.npz", x=x)
+    again = cuvil_cli("run", str(package), "--input", "@all.npz", "-o", "y.npy")
+    assert again.code == 0 and "float32" in again.out
+    np.testing.assert_array_equal(np.load(place / "y.npy"), cuvil.load(package)(x))
+
+
+def test_run_makes_up_inputs_of_the_size_asked(cuvil_cli: Call, package: Path) -> None:
+    ran = cuvil_cli("run", str(package), "-i", "random", "--at", "n=7", "--json")
+    assert ran.json["outputs"][0]["shape"] == [7, 3]
+
+
+def test_inspect_an_artifact(cuvil_cli: Call, package: Path) -> None:
+    ran = cuvil_cli("inspect", str(package))
+    assert "forall n. (x: f32[n, 6]) -> y: f32[n, 3]" in ran.out
+    assert "1 <= n <= 8  (bounds)" in ran.out and "matmul" in ran.out
+    document = cuvil_cli("inspect", str(package), "--json").json
+    assert document["sizes"]["file"] == package.stat().st_size
+    assert document["symbols"] == [{"name": "n", "min": 1, "max": 8}]
+
+
+@pytest.mark.parametrize(
+    ("stage", "text"),
+    [
+        ("captured", '"cuvil.softmax"'),
+        ("canonical", '"cuvil.matmul"'),
+        ("fused", '"cuvil.fused"'),
+        ("cxx", "namespace cuvil::model"),
+        ("mlir", '"func.func"'),
+        ("dot", "digraph"),
+        ("dot:canonical", "digraph"),
+    ],
+)
+def test_inspect_a_stage(cuvil_cli: Call, stage: str, text: str) -> None:
+    ran = cuvil_cli("inspect", "net.onnx", "--ir", stage)
+    assert ran.code == 0 and text in ran.out
+
+
+def test_inspect_why_a_rule_did_not_fire(cuvil_cli: Call) -> None:
+    ran = cuvil_cli("inspect", "net.onnx", "--why-not", "drop-identity", "--json")
+    assert ran.code == 0 and ran.json["rule"] == "drop-identity"
+    assert any("cuvil." in reason for reason in ran.json["refusals"])
+    wrong = cuvil_cli("inspect", "net.onnx", "--why-not", "nonsense")
+    assert wrong.code == 2 and "no rule 'nonsense'" in wrong.err and "drop-identity" in wrong.err
+
+
+def test_ops_says_how_each_operator_is_run(cuvil_cli: Call, place: Path) -> None:
+    ran = cuvil_cli("ops", "net.onnx", "-o", "operator_registry.json", "--json")
+    assert ran.code == 0 and ran.json["supported"] is True
+    assert json.loads((place / "operator_registry.json").read_text()) == ran.json
+    found = {entry["op"]: entry for entry in ran.json["operators"]}
+    assert found["matmul"]["count"] == 2 and found["matmul"]["source"] == {"MatMul": 2}
+    assert found["matmul"]["how"] == {"native template (matmul)": 2}
+    assert found["softmax"]["how"] == {"decomposed; reduce kernel": 1}
+    assert list(found["transpose"]["how"]) == ["folded away"]
+    assert found["constant"]["how"] == {"weight": found["constant"]["count"]}
+
+
+def test_ops_lists_what_is_not_supported(cuvil_cli: Call) -> None:
+    ran = cuvil_cli("ops", "unknown.onnx", "--json")
+    assert ran.code == 3 and ran.json["supported"] is False
+    (node,) = ran.json["unsupported"]
+    assert "Cuvilify" in node["op"] and "odd" in node["where"] and node["reason"]
+
+
+def test_targets(cuvil_cli: Call) -> None:
+    document = cuvil_cli("targets", "--json").json
+    assert document["targets"][0]["name"] == "native"
+    assert document["targets"][0]["runs_here"] is True
+    assert "aarch64" in cuvil_cli("targets").out
+
+
+def test_verify_passes_and_fails(cuvil_cli: Call, package: Path, place: Path) -> None:
+    alone = cuvil_cli("verify", str(package))
+    assert alone.code == 0 and "not compared" in alone.out
+    dynamic = ("--dynamic", "x:0=n:1..8")
+    beside = cuvil_cli("verify", str(package), "--source", "net.onnx", *dynamic, "--json")
+    assert beside.code == 0 and beside.json["passed"] and len(beside.json["cases"]) > 1
+    layers = cuvil_cli("verify", "net.onnx", *dynamic, "--layerwise", "--bisect")
+    assert layers.code == 0 and "every kernel agrees" in layers.out
+    strict = cuvil_cli("verify", "net.onnx", "--atol", "-1", "--rtol", "0", "--json")
+    assert strict.code == 1 and strict.json["passed"] is False
+
+
+def test_verify_finds_an_artifact_of_another_model(cuvil_cli: Call, place: Path) -> None:
+    code = "cli_nets:make"
+    assert cuvil_cli("compile", code, "-o", "torch.cuvilpkg").code == 0
+    assert cuvil_cli("verify", "torch.cuvilpkg", "--source", code).code == 0
+    (place / "cli_other.py").write_text(
+        (place / "cli_nets.py").read_text().replace("manual_seed(0)", "manual_seed(1)")
+    )
+    other = cuvil_cli("verify", "torch.cuvilpkg", "--source", "cli_other:make", "--layerwise")
+    assert other.code == 1 and "FAILED" in other.out
+    assert "differs from a fresh build of its model" in other.out
+
+
+def test_cache_ls_and_clear(cuvil_cli: Call, package: Path) -> None:
+    cuvil_cli("compile", "net.onnx", "-o", "b.cuvilpkg")
+    document = cuvil_cli("cache", "ls", "--json").json
+    assert document["entries"] and document["bytes"] > 0
+    assert cuvil_cli("cache", "clear", "--json").json["freed"] >= document["bytes"]
+    assert cuvil_cli("cache", "ls", "--json").json["entries"] == []
