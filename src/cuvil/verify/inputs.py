@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+import math
+import random
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,12 +17,16 @@ from cuvil.sym.expr import evaluate
 
 Array = np.ndarray[Any, Any]
 _SIZES = (2, 1, 3, 7, 16, 5, 32, 64)
+_CANDIDATES = (1, 2, 3, 5, 7, 8, 16, 17, 32, 48, 64, 96, 128, 224, 256)
 _TRIALS = 3
+_MOST_CHOICES = 4096
 
 
-def spread_of_sizes(signature: Signature, examples: Mapping[str, Array]) -> list[dict[str, int]]:
+def spread_of_sizes(
+    signature: Signature, examples: Mapping[str, Array]
+) -> list[dict[str, int]]:
     """A few assignments of sizes to symbols that the bounds and constraints allow: the examples'
-    own first, then small ones with 1 and odd numbers among them."""
+    own first, then small ones with 1 and odd numbers among them where they are allowed."""
     found: list[dict[str, int]] = []
     if examples:
         try:
@@ -29,21 +37,41 @@ def spread_of_sizes(signature: Signature, examples: Mapping[str, Array]) -> list
     if not signature.symbols:
         return found or [{}]
     names = [s.name for s in signature.symbols]
-    for shift in range(64):
-        table = {}
-        for number, symbol in enumerate(signature.symbols):
-            wanted = _SIZES[(shift * (number + 1) + number) % len(_SIZES)] * (1 + shift // 8)
-            table[symbol.name] = max(symbol.min, min(wanted, symbol.highest))
-        if table not in found and _allowed(signature, table):
-            found.append(table)
-        if len(found) >= _TRIALS + bool(examples):
-            break
+    choices = _choices(signature, found[0] if found else {})
+    for shift in range(_TRIALS):
+        wanted = [_SIZES[(shift * (k + 1) + k) % len(_SIZES)] for k in range(len(names))]
+        for values in sorted(choices, key=lambda sizes: _distance(sizes, wanted)):
+            table = dict(zip(names, values))
+            if table not in found and _allowed(signature, table):
+                found.append(table)
+                break
     if not found:
         raise CuvilError(
             f"no sizes of {', '.join(names)} were found that satisfy the constraints",
             hint="pass example inputs",
         )
     return found
+
+
+def _choices(signature: Signature, known: Mapping[str, int]) -> list[tuple[int, ...]]:
+    """Sizes to try for all symbols: every combination of usual ones, or some of the many."""
+    numbers = {int(n) for c in signature.constraints for n in re.findall(r"\d+", c.text)}
+    usual = {*_CANDIDATES, *(k * n for n in numbers for k in (1, 2, 3))}
+    each = []
+    for s in signature.symbols:
+        low = min(max(s.min, 1), s.highest)  # zero is for tests of their own
+        sizes = {low, min(low + 1, s.highest), known.get(s.name, low)}
+        each.append(sorted(sizes | {n for n in usual if low <= n <= s.highest}))
+    if math.prod(len(sizes) for sizes in each) <= _MOST_CHOICES:
+        return list(itertools.product(*each))
+    rng = random.Random(0)
+    return [tuple(rng.choice(sizes) for sizes in each) for _ in range(_MOST_CHOICES)]
+
+
+def _distance(sizes: Sequence[int], wanted: Sequence[int]) -> float:
+    """How far sizes are from what is wanted, in octaves; smaller counts twice."""
+    octaves = [math.log2((a + 1) / (b + 1)) for a, b in zip(sizes, wanted)]
+    return sum(max(x, -2 * x) for x in octaves) + 1e-3 * sum(sizes)
 
 
 def _allowed(signature: Signature, table: Mapping[str, int]) -> bool:
