@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from cuvil.version import __version__
 
 if TYPE_CHECKING:
-    from cuvil.api import clear_cache, compile, debug_trace, dump_ir, load, verify
+    from cuvil.api import clear_cache, compile, debug_trace, dump_ir, verify
     from cuvil.errors import (
         ArtifactError,
         CuvilError,
@@ -23,11 +23,12 @@ if TYPE_CHECKING:
         UnsupportedOpError,
         VerificationError,
     )
+    from cuvil.runtime.loader import load
     from cuvil.sym.dim import Dim
 
 _HOMES = MappingProxyType(
     {
-        "cuvil.api": ("clear_cache", "compile", "debug_trace", "dump_ir", "load", "verify"),
+        "cuvil.api": ("clear_cache", "compile", "debug_trace", "dump_ir", "verify"),
         "cuvil.errors": (
             "ArtifactError",
             "CuvilError",
@@ -38,6 +39,7 @@ _HOMES = MappingProxyType(
             "UnsupportedOpError",
             "VerificationError",
         ),
+        "cuvil.runtime.loader": ("load",),  # without the compiler's rooms
         "cuvil.sym.dim": ("Dim",),
     }
 )

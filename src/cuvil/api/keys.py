@@ -72,7 +72,7 @@ def build_parts(request: CompileRequest, target: Target, options: Options) -> li
         repr((request.verify, options.opt_level)),
         __version__,
         compiler_version(),
-        package_digest(),
+        _LOADED,
     ]
 
 
@@ -84,3 +84,7 @@ def package_digest() -> str:
         digest.update(str(path.relative_to(root)).encode() + b"\0")
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
+
+
+# Of the sources as they are when this process loads them: they may be edited while it runs.
+_LOADED = package_digest()
