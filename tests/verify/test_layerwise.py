@@ -17,8 +17,9 @@ from cuvil.reference.interpreter import run_module
 from cuvil.rewrite.rewriter import Rewriter
 from cuvil.runtime.artifact import Artifact
 from cuvil.verify.layerwise import expose
+from tests.frontends.onnx_models import FLOAT, floats, model, node
 from tests.verify.models import compiled, inputs
-from tests.verify.test_bisect import broken
+from tests.verify.test_bisect import _Off, broken
 
 
 @pytest.fixture(scope="module")
@@ -96,3 +97,60 @@ def test_without_its_source_an_artifact_is_not_verified(right: Artifact) -> None
             cuvil.verify(right, layerwise=True)
     finally:
         right.source = source
+
+
+def test_memory_that_kernels_share_is_told_from_kernels(right: Artifact) -> None:
+    """Kernel by kernel all is right, but what a plain build gives is not."""
+    source = right.source
+
+    def build(fused: Module) -> object:
+        built = source.build(fused)
+        return built if len(fused.main.outputs) > 1 else _Off(built)
+
+    right.source = replace(source, build=build, run=source.run)
+    run = right.run
+    try:
+        right.run = lambda given: {k: v + 1 for k, v in run(given).items()}  # type: ignore
+        report = cuvil.verify(right, layerwise=True)
+    finally:
+        right.source = source
+        del right.run
+    assert not report.passed and report.first_layer is None
+    assert report.verdict.endswith("kernels overwrite each other's memory")
+
+
+def test_a_kernel_that_leaves_elements_out_is_seen(right: Artifact) -> None:
+    source = right.source
+
+    class Lazy:
+        """Writes nothing to its second output."""
+
+        def __init__(self, built: Artifact) -> None:
+            self.built = built
+            self.manifest, self.outputs = built.manifest, built.outputs
+            self.symbols_for = built.symbols_for
+
+        def run(self, given: object, out: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+            return {**self.built.run(given), "0.0": out["0.0"]}  # type: ignore[dict-item]
+
+    right.source = replace(source, build=lambda fused: Lazy(source.build(fused)))
+    try:
+        report = cuvil.verify(right, layerwise=True)
+    finally:
+        right.source = source
+    assert report.first_layer is not None and report.first_layer.kernel == 0
+
+
+def test_rounding_that_grows_is_no_kernels_fault() -> None:
+    """sin(1e6 * x @ w): an error of one rounding in the product is one of order 1 in the sine."""
+    nodes = [
+        node("MatMul", ["x", "w"], ["a"]),
+        node("Mul", ["a", "large"], ["b"]),
+        node("Sin", ["b"], ["y"]),
+    ]
+    constants = {"w": floats(64, 16), "large": np.float32(1e6)}
+    proto = model(nodes, {"x": (FLOAT, [8, 64])}, ["y"], constants)
+    artifact = cuvil.compile(proto, verify=False, cache=False, enable_fusion=False, threads=1)
+    report = cuvil.verify(artifact, layerwise=True)
+    assert not report.passed and report.first_layer is None and len(report.layers) == 3
+    assert "ill-conditioned" in report.verdict

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -82,8 +83,12 @@ def _only_input(model: Any) -> str:
 
 def _capture_torch(request: CompileRequest) -> Captured:
     from cuvil.frontends.torch_export import capture_torch
+    from cuvil.frontends.torch_export.program import load_program
     from cuvil.frontends.torch_export.source import TorchSource, as_tensors, zeros
 
+    model = request.model
+    if isinstance(model, (str, os.PathLike)):
+        model = load_program(os.fspath(model))
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = {}
     dynamic = request.dynamic_dims
@@ -107,8 +112,6 @@ def _capture_torch(request: CompileRequest) -> Captured:
     elif request.example_inputs is not None:
         values = request.example_inputs
         args = as_tensors(tuple(values) if isinstance(values, (tuple, list)) else (values,))
-    module = capture_torch(
-        request.model, args, kwargs, dynamic, _parsed_constraints(request), names
-    )
-    source = TorchSource(request.model, args, kwargs, module.main.input_names)
+    module = capture_torch(model, args, kwargs, dynamic, _parsed_constraints(request), names)
+    source = TorchSource(model, args, kwargs, module.main.input_names)
     return Captured(module, source.run, source.examples, source)

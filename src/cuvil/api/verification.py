@@ -19,6 +19,7 @@ from cuvil.runtime.artifact import Artifact
 from cuvil.verify.bisect import Culprit, bisect_build, bisect_meaning
 from cuvil.verify.inputs import make_inputs, spread_of_sizes
 from cuvil.verify.layerwise import check_layers, expose
+from cuvil.verify.ranges import integer_limits
 from cuvil.verify.report import LayerError, OutputError, Report, compare
 
 Array = np.ndarray[Any, Any]
@@ -133,8 +134,9 @@ def _trials(artifact: Artifact, source: Source, inputs: Any) -> list[dict[str, A
         return [named_inputs(artifact, inputs)]
     signature = artifact.manifest.signature
     rng = np.random.default_rng(0)
+    limits = integer_limits(source.module)
     return [
-        make_inputs(signature, sizes, source.examples, rng)
+        make_inputs(signature, sizes, source.examples, rng, limits)
         for sizes in spread_of_sizes(signature, source.examples)
     ]
 
@@ -193,12 +195,12 @@ def _layers(
     built = source.build(exposed.module)
     layers: list[LayerError] = []
     for inputs in trials:
-        layers = check_layers(
-            exposed, built.run, inputs, built.symbols_for(inputs), atol, rtol
-        )
+        symbols = built.symbols_for(inputs)
+        run = functools.partial(_run_on_garbage, built, symbols)
+        layers = check_layers(exposed, run, inputs, symbols, atol, rtol)
         if any(not layer.passed for layer in layers):
             break
-    return tuple(layers), _verdict(report, layers, source, fused, trials, atol, rtol)
+    return tuple(layers), _verdict(report, layers, source, (fused, built), trials, atol, rtol)
 
 
 def _run_on_garbage(
@@ -219,11 +221,13 @@ def _verdict(
     report: Report,
     layers: Sequence[LayerError],
     source: Source,
-    fused: Module,
+    lowered: tuple[Module, Artifact],
     trials: Sequence[Mapping[str, Array]],
     atol: float,
     rtol: float,
 ) -> str:
+    """What the comparisons say together; ``lowered`` is the fused module, and the artifact of it
+    that keeps every kernel's results apart."""
     if any(not layer.passed for layer in layers):
         return "a kernel computes something else than its operators mean"
     if report.passed:
@@ -232,16 +236,20 @@ def _verdict(
     def same(a: Sequence[Array], b: Sequence[Array]) -> bool:
         return all(e.passed for e in compare([str(i) for i in range(len(a))], a, b, atol, rtol))
 
+    fused, apart = lowered
+    built = source.build(fused)
     for inputs in trials:
         meant = run_module(source.module, inputs)
         if not same(source.run(inputs), meant):
             return "the captured program differs from the model: the fault is in the capture"
         if not same(meant, run_module(fused, inputs)):
             return "every kernel is right; a rewrite changes the program (bisecting names it)"
-    names = fused.main.output_names
-    built = source.build(fused)
-    for inputs in trials:
-        found = built.run(inputs)
-        if not same(source.run(inputs), [found[n] for n in names]):
-            return "every kernel and rewrite is right alone: the fault is in how kernels share memory"
+        found = list(apart.run(inputs).values())[: len(meant)]
+        if not same(meant, found):
+            return (
+                "every kernel is right on its own inputs, but rounding grows on the way to the "
+                "outputs: on these inputs the model is ill-conditioned"
+            )
+        if not same(meant, list(built.run(inputs).values())):
+            return "every kernel and rewrite is right alone: kernels overwrite each other's memory"
     return "every kernel and rewrite is right: the artifact differs from a fresh build of its model"

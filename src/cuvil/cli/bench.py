@@ -64,8 +64,7 @@ def bench(
     with StageProgress("bench", 12) as progress:
         artifact = _artifact(subject, source, options, progress)
         signature = artifact.manifest.signature
-        examples = artifact.source.examples if artifact.source is not None else {}
-        cases = [made_up_inputs(signature, sizes, examples) for sizes in at or [""]]
+        cases = [made_up_inputs(signature, sizes, artifact.source) for sizes in at or [""]]
         found = benchmark(
             artifact,
             peers,

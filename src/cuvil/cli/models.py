@@ -15,10 +15,12 @@ import numpy as np
 
 from cuvil.api.parsing import parse_dynamic, parse_shape, parse_sizes
 from cuvil.api.request import CompileRequest
+from cuvil.api.verification import Source
 from cuvil.cli.parameters import ModelOptions
 from cuvil.errors import InputError, InvalidModelError
 from cuvil.ir.signature import Signature
 from cuvil.verify.inputs import make_inputs, spread_of_sizes
+from cuvil.verify.ranges import integer_limits
 
 Array = np.ndarray[Any, Any]
 _IMPORT = re.compile(r"(?P<module>[A-Za-z_][\w.]*):(?P<name>[A-Za-z_][\w.]*)")
@@ -93,9 +95,10 @@ def read_inputs(
     texts: Sequence[str],
     sizes: str,
     signature: Signature,
-    examples: Mapping[str, Array] | None = None,
+    source: Source | None = None,
 ) -> dict[str, Array]:
-    """Inputs by name from ``--input`` and ``--at``. Raises InputError where one is missing."""
+    """Inputs by name from ``--input`` and ``--at``; what is made up follows the examples and the
+    uses in the source, if there is one. Raises InputError where one is missing."""
     given: dict[str, Array] = {}
     made: set[str] = set()
     names = [spec.name for spec in signature.inputs]
@@ -121,16 +124,18 @@ def read_inputs(
         raise InputError(f"no value for the input {missing[0]!r}", hint=_INPUT_HINT)
     if len(given) == len(names):
         return given
-    table = _sizes(signature, given, parse_sizes(sizes), examples or {})
-    random = make_inputs(signature, table, examples or {}, np.random.default_rng(0))
+    examples = source.examples if source is not None else {}
+    limits = integer_limits(source.module) if source is not None else {}
+    table = _sizes(signature, given, parse_sizes(sizes), examples)
+    random = make_inputs(signature, table, examples, np.random.default_rng(0), limits)
     return {name: given[name] if name in given else random[name] for name in names}
 
 
 def made_up_inputs(
-    signature: Signature, sizes: str, examples: Mapping[str, Array] | None = None
+    signature: Signature, sizes: str, source: Source | None = None
 ) -> dict[str, Array]:
     """Inputs of these sizes, every one made up."""
-    return read_inputs(["random"], sizes, signature, examples)
+    return read_inputs(["random"], sizes, signature, source)
 
 
 def _sizes(

@@ -67,8 +67,8 @@ def verify(
         artifact = _artifact(subject, request, progress)
         given = None
         if inputs or at:
-            examples = artifact.source.examples
-            given = read_inputs(inputs or ["random"], at, artifact.manifest.signature, examples)
+            signature = artifact.manifest.signature
+            given = read_inputs(inputs or ["random"], at, signature, artifact.source)
         report = verify_artifact(artifact, given, atol, rtol, layerwise)
         culprit = None
         if bisect and not report.passed:

@@ -22,9 +22,7 @@ _TRIALS = 3
 _MOST_CHOICES = 4096
 
 
-def spread_of_sizes(
-    signature: Signature, examples: Mapping[str, Array]
-) -> list[dict[str, int]]:
+def spread_of_sizes(signature: Signature, examples: Mapping[str, Array]) -> list[dict[str, int]]:
     """A few assignments of sizes to symbols that the bounds and constraints allow: the examples'
     own first, then small ones with 1 and odd numbers among them where they are allowed."""
     found: list[dict[str, int]] = []
@@ -87,8 +85,13 @@ def make_inputs(
     sizes: Mapping[str, int],
     examples: Mapping[str, Array],
     rng: np.random.Generator,
+    limits: Mapping[str, int] | None = None,
 ) -> dict[str, Array]:
-    """Inputs of these sizes: examples repeated or cut along each axis, else random ones."""
+    """Inputs of these sizes: examples repeated or cut along each axis, else random ones.
+
+    Random integers stay below the input's number in ``limits``, and are 0 or 1 without one.
+    """
+    below = limits or {}
     out = {}
     for spec in signature.inputs:
         shape = tuple(evaluate(d, sizes) for d in spec.dims)
@@ -96,7 +99,7 @@ def make_inputs(
         if example is not None and example.size:
             out[spec.name] = _resized(example, shape)
         else:
-            out[spec.name] = _random(spec, shape, rng)
+            out[spec.name] = _random(spec, shape, rng, below.get(spec.name, 2))
     return out
 
 
@@ -108,10 +111,13 @@ def _resized(example: Array, shape: tuple[int, ...]) -> Array:
     return np.ascontiguousarray(example)
 
 
-def _random(spec: TensorSpec, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+def _random(
+    spec: TensorSpec, shape: tuple[int, ...], rng: np.random.Generator, below: int
+) -> Array:
     dtype = spec.element
     if dtype.is_float:
         return rng.standard_normal(shape).astype(dtype.numpy)
     if dtype.kind == "b":
         return rng.random(shape) < 0.5
-    return rng.integers(0, 2, shape).astype(dtype.numpy)
+    highest = min(below, int(np.iinfo(dtype.numpy).max))
+    return rng.integers(0, max(1, highest), shape).astype(dtype.numpy)

@@ -250,5 +250,8 @@ def _deployment(peer: Peer, files: Files, threads: int, inputs: Path) -> Deploym
 
 def _with_data(path: Path) -> list[Path]:
     """A model file and the weights that lie beside it."""
-    beside = [path.with_name(path.name + ".data"), path.with_suffix(".pt2")]
-    return list(dict.fromkeys([path, *(p for p in beside if p.exists())]))
+    beside = {
+        ".pt": path.with_suffix(".pt2"),
+        ".onnx": path.with_name(path.name + ".data"),
+    }.get(path.suffix)
+    return [path, beside] if beside is not None and beside.exists() else [path]
