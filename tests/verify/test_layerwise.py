@@ -152,5 +152,5 @@ def test_rounding_that_grows_is_no_kernels_fault() -> None:
     proto = model(nodes, {"x": (FLOAT, [8, 64])}, ["y"], constants)
     artifact = cuvil.compile(proto, verify=False, cache=False, enable_fusion=False, threads=1)
     report = cuvil.verify(artifact, layerwise=True)
-    assert not report.passed and report.first_layer is None and len(report.layers) == 3
+    assert not report.passed and report.first_layer is None
     assert "ill-conditioned" in report.verdict

@@ -17,6 +17,7 @@ from cuvil.ir.core import Module
 from cuvil.reference.interpreter import run_module
 from cuvil.runtime.artifact import Artifact
 from cuvil.verify.bisect import Culprit, bisect_build, bisect_meaning
+from cuvil.verify.conditioning import outputs_with_noise
 from cuvil.verify.inputs import make_inputs, spread_of_sizes
 from cuvil.verify.layerwise import check_layers, expose
 from cuvil.verify.ranges import integer_limits
@@ -240,16 +241,19 @@ def _verdict(
     built = source.build(fused)
     for inputs in trials:
         meant = run_module(source.module, inputs)
+        rounded = outputs_with_noise(fused, inputs, built.symbols_for(inputs))
+        if not same(run_module(fused, inputs), rounded):
+            return (
+                "every kernel is right on its own inputs; rounding alone grows beyond the "
+                "tolerance on the way to the outputs: these inputs are ill-conditioned"
+            )
         if not same(source.run(inputs), meant):
             return "the captured program differs from the model: the fault is in the capture"
         if not same(meant, run_module(fused, inputs)):
             return "every kernel is right; a rewrite changes the program (bisecting names it)"
         found = list(apart.run(inputs).values())[: len(meant)]
         if not same(meant, found):
-            return (
-                "every kernel is right on its own inputs, but rounding grows on the way to the "
-                "outputs: on these inputs the model is ill-conditioned"
-            )
+            return "every kernel is right on its own inputs, but their small errors add up"
         if not same(meant, list(built.run(inputs).values())):
             return "every kernel and rewrite is right alone: kernels overwrite each other's memory"
     return "every kernel and rewrite is right: the artifact differs from a fresh build of its model"

@@ -116,7 +116,7 @@ def benchmark(
                 latencies += _latencies(artifact, case, peers, count, seconds)
             if deployment and number == 0:
                 place = Path(folder) / "inputs.npz"
-                np.savez(place, **inputs)
+                np.savez(place, **dict[str, Any](inputs))
                 for peer in peers:
                     note(f"loading {peer.name} in a process of its own")
                     deployments.append(_deployment(peer, case.files, threads[0], place))

@@ -1,0 +1,47 @@
+"""How far a program's outputs move by rounding alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from cuvil.ir.core import Module
+from cuvil.reference.interpreter import run_op
+
+Array = np.ndarray[Any, Any]
+
+
+def outputs_with_noise(
+    module: Module, inputs: Mapping[str, Array], symbols: Mapping[str, int], seed: int = 0
+) -> list[Array]:
+    """The reference's outputs when each floating result of an op of the body is off by one unit
+    of rounding, up or down at random. Where these leave a tolerance, no build can be judged by it.
+    """
+    rng = np.random.default_rng(seed)
+    main = module.main
+    known: dict[int, Array] = {
+        id(v): np.asarray(inputs[n]) for n, v in zip(main.input_names, main.inputs, strict=True)
+    }
+    last = {id(value): op for op in main.body.ops for value in (*op.operands, *op.results)}
+    for op in main.body.ops:
+        operands = [known[id(v)] for v in op.operands]
+        if not op.results:
+            return operands
+        results = run_op(op, operands, symbols)
+        exact = op.short in ("constant", "reshape")
+        for value, array in zip(op.results, results, strict=True):
+            known[id(value)] = array if exact else _noisy(array, rng)
+        for value in op.operands:
+            if last[id(value)] is op:
+                known.pop(id(value), None)
+    return []
+
+
+def _noisy(array: Array, rng: np.random.Generator) -> Array:
+    if array.dtype.kind != "f":
+        return array
+    signs = rng.integers(0, 2, array.shape, dtype=np.int8) * 2 - 1
+    noisy: Array = array * (1 + signs * np.finfo(array.dtype).eps).astype(array.dtype)
+    return noisy
