@@ -29,16 +29,19 @@ class _Noisy(interpreter._Run):
     rng: np.random.Generator
 
     def op(self, op: Op, operands: list[Array]) -> list[Array]:
-        results = super().op(op, operands)
-        return [self._disturbed(op, r) for r in results]
+        definition = registry().get(op.name)
+        tolerance = definition.tolerance if definition is not None else "exact"
+        if tolerance == "accumulated":  # rounds inside, too
+            operands = [self._disturbed(a) for a in operands]
+        rounds = tolerance != "exact" or op.name in _CONTRACTS
+        return [
+            self._disturbed(r) if rounds or r.dtype.itemsize == 2 else r
+            for r in super().op(op, operands)
+        ]
 
-    def _disturbed(self, op: Op, array: Array) -> Array:
+    def _disturbed(self, array: Array) -> Array:
         eps = _EPS.get(array.dtype.name)
         if eps is None:
-            return array
-        definition = registry().get(op.name)
-        rounds = op.name in _CONTRACTS or array.dtype.itemsize == 2
-        if not rounds and (definition is None or definition.tolerance == "exact"):
             return array
         with np.errstate(all="ignore"):
             factor = 1 + eps * self.rng.uniform(-2, 2, array.shape)

@@ -9,7 +9,7 @@ program computes to the same bit; those are tracked as ``exact``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Optional
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -27,7 +27,7 @@ BINDINGS: tuple[Mapping[str, int], ...] = (
 _LARGEST = {"n": 19, "m": 4}
 _SMOOTH = ("tanh", "sigmoid", "erf", "gelu", "silu", "softplus", "sin", "cos", "abs", "neg")
 _EXACT_UNARY = ("neg", "abs", "floor", "ceil", "trunc", "sign", "round")
-_STATIC_SIZES = (1, 2, 3, 4, 5, 7, 8, 16, 33, 65)
+_STATIC_SIZES = (1, 2, 3, 4, 5, 7, 8, 16, 33, 65, 130)
 
 
 class Graph:
@@ -40,12 +40,12 @@ class Graph:
         self.pool: list[Value] = []
         self.exact: set[int] = set()
         self._inputs()
-        for _ in range(steps):
+        for _ in range(steps + int(self.rng.integers(8))):
             self._step()
 
     def _inputs(self) -> None:
         names = ("n", "m") if self.rng.random() < 0.7 else ()
-        self.e.context.symbols.update({n: (0, None) for n in names})
+        self.e.context.symbols.update(dict.fromkeys(names, (0, None)))
         symbols = [symbol(n) for n in names]
         for number in range(int(self.rng.integers(1, 4)) + len(names) // 2):
             rank = int(self.rng.integers(0 if number else 1, 5))
@@ -117,7 +117,7 @@ class Graph:
         return chosen
 
 
-Made = Optional[list[tuple[Value, bool]]]
+Made: TypeAlias = "list[tuple[Value, bool]] | None"
 
 
 def is_float(value: Value) -> bool:
@@ -141,6 +141,7 @@ def _unary(g: Graph) -> Made:
 
 def _partner(g: Graph, x: Value) -> Value | None:
     """A value that broadcasts with x: of its shape, a part of it, or a number."""
+
     def fits(v: Value) -> bool:
         if v.type.dtype != x.type.dtype or v.type.rank > x.type.rank:
             return False
@@ -345,8 +346,27 @@ def _arg(g: Graph) -> Made:
     size = x.type.shape[axis]
     if not isinstance(size, int) or size == 0:
         return None
-    attrs = {"axis": axis, "keepdims": bool(g.rng.random() < 0.5), "last": bool(g.rng.random() < 0.3)}
-    return _one(g.e.op(g._choose(["argmax", "argmin"]), x, **attrs), True)
+    keep, last = bool(g.rng.random() < 0.5), bool(g.rng.random() < 0.3)
+    name = g._choose(["argmax", "argmin"])
+    return _one(g.e.op(name, x, axis=axis, keepdims=keep, last=last), True)
+
+
+def _centred(g: Graph) -> Made:
+    """x and a reduction of it (or of a map of it) meet again, as in every normalisation."""
+    x = g.pick(lambda v: is_float(v) and v.type.rank >= 1)
+    if x is None:
+        return None
+    rank = x.type.rank
+    axes = tuple(i for i in range(rank) if g.rng.random() < 0.5) or (int(g.rng.integers(rank)),)
+    if any(x.type.shape[a] == 0 for a in axes):
+        return None
+    inner = g.e.op(g._choose(list(_SMOOTH)), x) if g.rng.random() < 0.5 else x
+    name = g._choose(["reduce_mean", "reduce_max", "reduce_min", "reduce_sum"])
+    total = g.e.op(name, inner, axes=axes, keepdims=True)
+    if g.rng.random() < 0.3:
+        total = g.e.op(g._choose(["tanh", "abs", "sigmoid"]), total)
+    made = g.e.map(g._choose(["sub", "mul", "add", "max"]), g._choose([x, inner]), total)
+    return [(made, False), (total, False)]
 
 
 def _normalise(g: Graph) -> Made:
@@ -382,8 +402,10 @@ def _matmul(g: Graph) -> Made:
 
 
 def _conv(g: Graph) -> Made:
-    x = g.pick(lambda v: v.type.dtype == F32 and v.type.rank == 4 and isinstance(v.type.shape[1], int))
-    if x is None or any(d == 0 for d in x.type.shape[1:]):
+    x = g.pick(lambda v: v.type.dtype == F32 and v.type.rank == 4)
+    if x is None or not isinstance(x.type.shape[1], int):
+        return None
+    if any(d == 0 for d in x.type.shape[1:]):
         return None
     channels = x.type.shape[1]
     depthwise = bool(g.rng.random() < 0.3)
@@ -419,7 +441,8 @@ def _iota(g: Graph) -> Made:
 _MAKERS: tuple[Callable[[Graph], Made], ...] = (
     _unary, _unary, _binary, _binary, _binary, _compare, _select, _cast, _transpose, _transpose,
     _reshape, _reshape, _broadcast, _slice, _slice, _concat, _concat, _pad, _gather, _reduce,
-    _reduce, _reduce, _arg, _normalise, _normalise, _matmul, _matmul, _conv, _conv, _iota,
+    _reduce, _reduce, _centred, _centred, _arg, _normalise, _normalise, _matmul, _matmul, _conv,
+    _conv, _iota,
 )  # fmt: skip
 
 

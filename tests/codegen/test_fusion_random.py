@@ -43,9 +43,7 @@ def _check(seed: int, fusion: bool, opt_level: int) -> None:
         got = [found[n] for n in module.main.output_names]
         wrong = differences(got, want, noisy_runs(module, inputs))
         if wrong:
-            small = shrink(
-                Case(module, inputs), lambda m, x: _wrong(m, x, fusion, opt_level)
-            )
+            small = shrink(Case(module, inputs), lambda m, x: _wrong(m, x, fusion, opt_level))
             raise AssertionError(
                 f"seed {seed}, sizes {dict(sizes)}, fusion {fusion}: output {wrong[0][0]}: "
                 f"{wrong[0][1]}\n{print_module(small.module)}"

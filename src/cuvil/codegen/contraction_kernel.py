@@ -271,7 +271,7 @@ def _attention(op: Op, main: Op, facts: Facts, target: Target) -> Kernel:
         _mask(call, views[3], main)
     call.set("causal", "true" if main.attrs["causal"] else "false")
     call.set("causal_offset", main.attrs.get("causal_offset", 0))
-    call.set("zero_masked_rows", "true")
+    call.set("zero_masked_rows", "false" if main.attrs.get("nan_rows") else "true")
     call.set("scale", f"{float(main.attrs['scale'])!r}f" if main.attrs["scale"] else "0.0f")
     call.set("out", call.names[0])
     if main.attrs.get("heads_inner"):

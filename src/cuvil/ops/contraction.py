@@ -167,7 +167,9 @@ def _attention_reference(
         top = np.max(scores, axis=-1, keepdims=True, initial=-np.inf)
         weights = np.exp(scores - np.where(np.isneginf(top), 0, top))
         total = weights.sum(axis=-1, keepdims=True)
-        weights = weights / np.where(total == 0, 1, total)
+        if not attrs.get("nan_rows"):
+            total = np.where(total == 0, 1, total)
+        weights = weights / total
         v = wide(np.asarray(arrays[2]))
         group = weights.shape[1] // v.shape[1] if v.shape[1] else 1
         out = np.matmul(weights, np.repeat(v, group, axis=1))
@@ -205,11 +207,12 @@ DEFS: list[OpDef] = [
         (3, 4),
         {
             "scale": "float", "causal": "bool", "has_mask": "bool", "causal_offset": "dim?",
-            "heads_inner": "bool?",
+            "heads_inner": "bool?", "nan_rows": "bool?",
         },
         "accumulated",
         _attention_cost,
         doc="q [B, H, S, D], k [B, Hk, T, D], v [B, Hk, T, Dv], mask (bool: keep; float: added)."
-        " Causal: query i sees key j when j <= i + causal_offset. No visible key gives zeros.",
+        " Causal: query i sees key j when j <= i + causal_offset. No visible key gives zeros, or"
+        " with nan_rows NaN (where there is a key at all), as softmax does.",
     ),
 ]

@@ -43,7 +43,8 @@ def _scores(value: Value) -> tuple[Op, float, Value | None] | None:
 
 @rule("recognise-attention", "matmul")
 def recognise_attention(op: Op, context: Context) -> Outcome:
-    """matmul(softmax(matmul(q, k^T) * s + mask), v) -> attention(q, k, v, mask)"""
+    """matmul(softmax(matmul(q, k^T) * s + mask), v) -> attention(q, k, v, mask), where a row that
+    the mask hides whole stays NaN"""
     softmax = defined_by(op.operands[0], "softmax")
     if softmax is None or op.type.dtype != F32:
         return Refusal("the left operand is no softmax of f32")
@@ -58,8 +59,10 @@ def recognise_attention(op: Op, context: Context) -> Outcome:
         return Refusal("the scores are not a scaled product plus at most one mask")
     product, scale, mask = found
     q, k, v = product.operands[0], product.operands[1], op.operands[1]
-    if product.attrs.get("trans_a") or not math.isfinite(scale):
+    if product.attrs.get("trans_a"):
         return Refusal("q is transposed")
+    if not math.isfinite(scale) or scale == 0:
+        return Refusal("the scale is not a finite number other than 0")
     if constant_of(k) is not None or constant_of(v) is not None:
         return Refusal("k or v is constant")
     if not (q.type.rank == k.type.rank == v.type.rank == op.type.rank):
@@ -80,7 +83,8 @@ def _build(
         operands.append(mask)
     if op.type.rank == 3:
         operands = [rw.value("reshape", [x], shape=_with_head(x)) for x in operands]
-    attrs = {"scale": scale, "causal": False, "has_mask": mask is not None}
+    masked = mask is not None
+    attrs = {"scale": scale, "causal": False, "has_mask": masked, "nan_rows": masked or None}
     out = rw.op("attention", operands, attrs).result
     if out.type.shape != op.type.shape:
         out = rw.value("reshape", [out], shape=op.type.shape)

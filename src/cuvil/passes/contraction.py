@@ -46,13 +46,29 @@ def scale_into_weights(op: Op, context: Context) -> Outcome:
         factor = per_channel(other, _channel_axis(inner))
         if weight is None or factor is None or not inner.type.dtype.is_float:
             return Refusal("the weight or the factor is not constant per channel")
+        if inner.attrs.get("has_bias"):
+            return Refusal("the convolution has a bias")
         if inner.short == "matmul" and (weight.ndim != 2 or inner.type.rank < 2):
             return Refusal("the weight is batched")
         scaled = _scaled_weight(inner, weight, factor)
         if scaled is None:
             return Refusal("the transposed convolution has groups")
+        if not _stays_normal(weight, factor, scaled):
+            return Refusal("a scaled weight leaves the range of normal numbers")
         return _with_weight(inner, scaled)
     return Refusal("no operand is a convolution or matrix product")
+
+
+def _stays_normal(a: Array, b: Array, scaled: Array) -> bool:
+    """Whether a product of constants is as exact as its factors: finite, and not so small that
+    bits are lost."""
+    if not (np.isfinite(a).all() and np.isfinite(b).all() and np.isfinite(scaled).all()):
+        return False
+    sizes = np.abs(scaled.astype(np.float64))
+    smallest = float(np.finfo(scaled.dtype).tiny) if scaled.dtype.kind == "f" else 2.0**-126
+    return not bool(((sizes < smallest) & (sizes > 0)).any()) and (
+        np.count_nonzero(scaled) == scaled.size or bool((a == 0).any() or (b == 0).any())
+    )
 
 
 def _with_weight(inner: Op, array: Array) -> Outcome:
@@ -79,14 +95,16 @@ def scale_before_shift(op: Op, context: Context) -> Outcome:
             bias, factor = per_channel(bias_value, axis), per_channel(factor_value, axis)
             if bias is None or factor is None or not op.type.dtype.is_float:
                 return Refusal("the bias or the factor is not constant per channel")
-            return _distribute(product, bias, factor, axis)
+            moved = (bias.astype(np.float64) * factor.astype(np.float64)).astype(bias.dtype)
+            if not _stays_normal(bias, factor, moved):
+                return Refusal("a scaled shift leaves the range of normal numbers")
+            return _distribute(product, moved, factor, axis)
     return Refusal("no operand is a convolution plus a constant")
 
 
-def _distribute(product: Value, bias: Array, factor: Array, axis: int) -> Outcome:
+def _distribute(product: Value, moved: Array, factor: Array, axis: int) -> Outcome:
     rank = product.type.rank
     column = [-1] + [1] * (rank - 1 - axis)
-    moved = (bias.astype(np.float64) * factor.astype(np.float64)).astype(bias.dtype)
 
     def action(rw: Rewriter) -> list[Value]:
         w = Writer(rw)
@@ -220,7 +238,15 @@ def _siblings(op: Op) -> list[tuple[Op, Array, Array | None, Value]]:
         chosen = shifted or linear
         if chosen[3].uses:  # what was merged before is dead, but may not be swept away yet
             found.append(chosen)
+    if len(found) > 1 and op.block is not None:
+        place = {id(o): i for i, o in enumerate(op.block.ops)}
+        found.sort(key=lambda item: place[id(item[0])])
     return found
+
+
+def _no_shift(weight: Array) -> Array:
+    """What changes nothing when it is added: -0.0, since -0.0 + 0.0 is 0.0."""
+    return np.full(weight.shape[1], -0.0 if weight.dtype.kind != "i" else 0, weight.dtype)
 
 
 @rule("merge-products", "matmul")
@@ -230,15 +256,17 @@ def merge_products(op: Op, context: Context) -> Outcome:
     The classical case is the query, key and value of attention: x is read once.
     """
     group = _siblings(op)
-    if len(group) < 2 or group[0][0] is not op:
+    if len(group) < 2:
         return Refusal("no other product of a constant shares the left operand")
+    if group[0][0] is not op:
+        return Refusal("an earlier product shares the left operand")
     widths = [w.shape[1] for _, w, _, _ in group]
     if max(widths) > 4 * min(widths) or sum(widths) > 16384:
         return Refusal("the products are too different in width")
     if any(item[3].type.dtype != op.type.dtype for item in group):
         return Refusal("the products differ in dtype")
     biases = [
-        np.zeros(w.shape[1], w.dtype) if b is None else np.broadcast_to(b, (w.shape[1],))
+        _no_shift(w) if b is None else np.broadcast_to(b, (w.shape[1],))
         for _, w, b, _ in group
     ]
     wide = np.concatenate([w for _, w, _, _ in group], axis=1)

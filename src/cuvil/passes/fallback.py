@@ -155,7 +155,9 @@ def decompose_attention(op: Op, context: Context) -> Outcome:
         shift = w("select", w("eq", top, none), zero, top)
         e = w("exp", w("sub", scores, shift))
         total = w.reduce("reduce_sum", e, [3])
-        weights = w("div", e, w("select", w("eq", total, zero), one, total))
+        if not op.attrs.get("nan_rows"):
+            total = w("select", w("eq", total, zero), one, total)
+        weights = w("div", e, total)
         out = rw.value("matmul", [weights, values])
         if op.attrs.get("heads_inner"):
             out = rw.value("transpose", [out], perm=(0, 2, 1, 3))

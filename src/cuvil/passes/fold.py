@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cuvil.analysis.shape_values import ShapeValues
+from cuvil.errors import CuvilError
 from cuvil.ir.core import Op, Value, Weight
 from cuvil.ops.registry import registry
 from cuvil.passes.matching import constant_of, spread_constant
@@ -36,9 +37,12 @@ def _fold(op: Op, context: Context) -> Outcome:
     if size > GROWTH_LIMIT_BYTES and size > 2 * sum(a.nbytes for a in arrays):
         return Refusal("the constant would be much larger than its operands")
 
+    try:
+        outs = registry()[op.name].reference(arrays, op.attrs, [r.type for r in op.results])
+    except (CuvilError, ArithmeticError, IndexError, ValueError):
+        return Refusal("the operands are refused, as they will be at run time")
+
     def action(rewriter: Rewriter) -> list[Value]:
-        types = [r.type for r in op.results]
-        outs = registry()[op.name].reference(arrays, op.attrs, types)
         return [
             rewriter.value("constant", value=Weight(np.asarray(out), op.loc.name)) for out in outs
         ]
