@@ -241,7 +241,7 @@ def _verdict(
     built = source.build(fused)
     for inputs in trials:
         meant = run_module(source.module, inputs)
-        rounded = outputs_with_noise(fused, inputs, built.symbols_for(inputs))
+        rounded = outputs_with_noise(fused, inputs, apart.symbols_for(inputs))
         if not same(run_module(fused, inputs), rounded):
             return (
                 "every kernel is right on its own inputs; rounding alone grows beyond the "
