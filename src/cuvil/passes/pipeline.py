@@ -15,6 +15,7 @@ from cuvil.passes import (
     fold,
     layout,
     movement,
+    pooling,
 )
 from cuvil.passes.cse import eliminate_common
 from cuvil.passes.fusion import fuse
@@ -64,6 +65,7 @@ def canonical_passes() -> list[Pass]:
         _rules("fold-weights", *contraction.FOLD_RULES, *layout.SINK_RULES, *_CLEAN),
         _rules("merge-products", *contraction.MERGE_RULES, *_CLEAN),
         _rules("place-attention", *attention.OUTPUT_RULES, *_CLEAN),
+        _rules("separate-pools", *pooling.RULES, *_CLEAN),
         Pass("common-subexpressions", eliminate_common),
     ]
 

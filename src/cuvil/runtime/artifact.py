@@ -168,8 +168,8 @@ class Artifact:
     def _execute(self, args: Sequence[Any]) -> list[Any]:
         """Run on one value an input. This is the path of every call: it is kept short.
 
-        Whatever isn't an ordinary case (a C-contiguous, aligned, writable, non-empty NumPy array
-        of the very dtype) goes to :meth:`_execute_checked`, which handles all.
+        Whatever isn't an ordinary case (a C-contiguous, aligned, non-empty NumPy array of the very
+        dtype) goes to :meth:`_execute_checked`, which handles all.
         """
         model = self._model
         if model is None:
@@ -177,10 +177,14 @@ class Artifact:
         addresses, shapes = [], []
         try:
             for x, (dtype, mask) in zip(args, self._fast):
-                # from_buffer refuses what is strided, read-only or empty.
                 if type(x) is not _ndarray or x.dtype is not dtype:
                     return self._execute_checked(model, args, None)
-                address = _address(_from_buffer(x))
+                try:  # from_buffer refuses what is strided, read-only or empty
+                    address = _address(_from_buffer(x))
+                except (TypeError, ValueError, BufferError):
+                    if not x.flags.c_contiguous or not x.size:
+                        return self._execute_checked(model, args, None)
+                    address = x.__array_interface__["data"][0]
                 if address & mask:
                     return self._execute_checked(model, args, None)
                 addresses.append(address)
