@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from cuvil.api.compiler import signature_of
+from cuvil.api.manifest import signature_of
 from cuvil.build.library import build_library
 from cuvil.codegen.abi import emit_abi
 from cuvil.codegen.module import generate
@@ -31,7 +31,6 @@ from cuvil.target.registry import find_target
 from tests.ops.values import Case
 
 Array = np.ndarray[Any, Any]
-
 
 
 @lru_cache(maxsize=1)

@@ -78,7 +78,9 @@ class _Resize:
         target = f"({self.element}*){call.outputs[0]}"
         steps = _steps(axes)
         if not steps:
-            call.line(f"__builtin_memcpy({call.outputs[0]}, {call.input(0)}, {total} * {self.size});")
+            call.line(
+                f"__builtin_memcpy({call.outputs[0]}, {call.input(0)}, {total} * {self.size});"
+            )
         shape = list(self.shape)
         for number, step in enumerate(steps):
             after = [self.out[i] if i in step.axes else d for i, d in enumerate(shape)]
@@ -104,10 +106,10 @@ class _Resize:
 
     def _table(self, axis: int) -> None:
         call, attrs = self.call, self.op.attrs
-        scales, roi = attrs.get("scales"), attrs.get("roi")
+        scales, roi = attrs.get("scales"), attrs.get("roi") or ()
         scale = float(scales[axis]) if scales else 0.0
         crop = attrs["coordinate"] == CROP
-        start, end = (roi[axis], roi[len(roi) // 2 + axis]) if crop else (0.0, 1.0)
+        start, end = (roi[axis], roi[self.op.type.rank + axis]) if crop else (0.0, 1.0)
         call.line(
             f"const cuvil::ResizeAxis axis{axis} = {{{call.text(self.shape[axis])}, "
             f"{call.text(self.out[axis])}, {scale!r}, {float(start)!r}, "
@@ -116,9 +118,8 @@ class _Resize:
         weight = 8 if self.weight == "double" else 4
         bytes_each = mul(self._taps(axis, scale), 8 + weight)
         memory = call.scratch(round_up(mul(bytes_each + 1, self.out[axis]), 64))
-        call.line(
-            f"const auto table{axis} = cuvil::resize_table<{self.weight}>(how, axis{axis}, {memory});"
-        )
+        made = f"cuvil::resize_table<{self.weight}>(how, axis{axis}, {memory})"
+        call.line(f"const auto table{axis} = {made};")
 
     def _taps(self, axis: int, scale: float) -> Dim:
         """At least native resize_taps."""

@@ -57,7 +57,8 @@ void scatter_elements(T* out, const I* index, const T* updates, int rank, int ax
       for (int i = rank - 1; i >= 0; --i) {
         const int64_t here = rest % shape[i];
         rest /= shape[i];
-        at += strides[i] * (i == axis ? checked_index(int64_t(index[item]), sizes[i], fault) : here);
+        at += strides[i] *
+              (i == axis ? checked_index(int64_t(index[item]), sizes[i], fault) : here);
       }
       // A dimension without elements has no place to write to.
       if (sizes[axis] > 0) out[at] = Join::join(out[at], updates[item]);

@@ -1,5 +1,6 @@
 // The k first elements in order along one axis of [outer][size][inner], with their positions.
-// Equal elements keep their order; NaN is greater than everything; -0 equals 0.
+// Equal elements keep their order; NaN is greater than everything; -0 equals 0. A row of elements of
+// up to four bytes may have 2^32 of them.
 #pragma once
 #include "kernel.hpp"
 
@@ -113,7 +114,8 @@ void topk(const T* x, T* values, int64_t* positions, int64_t outer, int64_t size
   using Item = ItemOf<T>;
   using Word = typename SortWord<sizeof(T)>::type;
   if (k <= 0) return;
-  parallel_for(pool, outer * inner, grain(size * 16), [&](int64_t from, int64_t to, int32_t thread) {
+  const int64_t rows = outer * inner;
+  parallel_for(pool, rows, grain(size * 16), [&](int64_t from, int64_t to, int32_t thread) {
     Item* items = static_cast<Item*>(scratch) + thread * size;
     for (int64_t row = from; row < to; ++row) {
       const T* in = x + row / inner * size * inner + row % inner;

@@ -19,6 +19,12 @@ from cuvil.rewrite.rule import Context, Outcome, Refusal, Rule, rule
 from cuvil.sym.expr import Dim, add, mul, product
 
 
+def _static(values: Sequence[Dim]) -> list[int] | None:
+    """The dimensions as integers, or None where one is symbolic."""
+    known = [v for v in values if isinstance(v, int)]
+    return known if len(known) == len(values) else None
+
+
 def _is_native(op: Op) -> bool:
     """Whether the native kernels take it, once its channels are last."""
     f32 = op.type.dtype == F32 and all(v.type.dtype == F32 for v in op.operands)
@@ -99,19 +105,14 @@ class _Movements:
         """Weights flipped, reshaped, transposed and reshaped: at once if they are constant."""
         array = constant_of(value)
         if array is not None:
-            moved = np.flip(array, tuple(flip)).reshape(shape).transpose(perm).reshape(final)
+            sizes, last = (_static(dims) or [] for dims in (shape, final))
+            moved = np.flip(array, tuple(flip)).reshape(sizes).transpose(perm).reshape(last)
             return self.rewriter.value("constant", value=Weight(np.ascontiguousarray(moved)))
         for axis in flip:
             size = value.type.shape[axis]
             value = self.part(value, axis, add(size, -1), size, -1)
         value = self.write.reshape(value, shape)
         return self.write.reshape(self.turned(value, perm), final)
-
-
-def _static(values: Sequence[Dim]) -> list[int] | None:
-    return [v for v in values if isinstance(v, int)] if all(
-        isinstance(v, int) for v in values
-    ) else None  # fmt: skip
 
 
 @rule("conv-of-depth", "conv")
@@ -140,12 +141,14 @@ def conv_of_depth(op: Op, context: Context) -> Outcome:
         image = m.write.reshape(
             m.joined(pieces, 4), (mul(n, places), h, width, groups * taps * depth)
         )
-        w = m.weights(
-            weight, shape, (0, 2, 1, 3, 4), (outputs, taps * depth, *kernel)
-        )
-        attrs = {k: v[1:] for k, v in a.items() if k in ("strides", "pads_lo", "pads_hi", "dilations")}
+        w = m.weights(weight, shape, (0, 2, 1, 3, 4), (outputs, taps * depth, *kernel))
+        attrs = {
+            k: v[1:] for k, v in a.items() if k in ("strides", "pads_lo", "pads_hi", "dilations")
+        }
         made = rw.op(
-            op.name, [image, w], {**attrs, "groups": groups, "has_bias": False, "channels_last": True}
+            op.name,
+            [image, w],
+            {**attrs, "groups": groups, "has_bias": False, "channels_last": True},
         ).result
         out = m.write.reshape(made, (n, places, *made.type.shape[1:]))
         return [m.as_asked(op, out)]
@@ -260,8 +263,7 @@ def transposed_as_conv(op: Op, context: Context) -> Outcome:
             "dilations": a["dilations"],
             "pads_lo": tuple(r - p for r, p in zip(reach, a["pads_lo"], strict=True)),
             "pads_hi": tuple(
-                r - p + e
-                for r, p, e in zip(reach, a["pads_hi"], a["output_padding"], strict=True)
+                r - p + e for r, p, e in zip(reach, a["pads_hi"], a["output_padding"], strict=True)
             ),
             "groups": groups,
             "has_bias": False,
