@@ -82,6 +82,32 @@ CUVIL_INLINE void pool_position(const PoolingArgs& a, const Window& win, float c
   for (; c < a.c; c += VL) pool_channels<Op, 1>(a, win, c, min64(VL, a.c - c), count, y);
 }
 
+// Few channels leave vectors mostly empty: then VL neighbouring outputs of one channel form a vector.
+// Requires the windows of outputs ow .. ow + VL to lie inside along the last axis.
+template <class Op>
+CUVIL_INLINE void pool_neighbours(const PoolingArgs& a, const Window& win, int64_t ow, int64_t c,
+                                  float count, float* y) {
+  const PoolAxis &ad = a.axes[0], &ah = a.axes[1], &aw = a.axes[2];
+  const int64_t step = aw.stride * a.c, tap = aw.dilation * a.c;
+  const int64_t first = (ow * aw.stride - aw.begin) * a.c + c;
+  vf acc = Op::seed();
+  for (int64_t i = win.d.from; i < win.d.to; ++i) {
+    const int64_t z = (win.d.first + i * ad.dilation) * ah.size;
+    for (int64_t j = win.h.from; j < win.h.to; ++j) {
+      const float* p = win.image + (z + win.h.first + j * ah.dilation) * aw.size * a.c + first;
+      for (int64_t k = 0; k < aw.kernel; ++k, p += tap) {
+        vf x;
+#pragma unroll
+        for (int l = 0; l < VL; ++l) x[l] = p[l * step];
+        acc = Op::join(acc, x);
+      }
+    }
+  }
+  const vf out = Op::finish(acc, count);
+#pragma unroll
+  for (int l = 0; l < VL; ++l) y[l * a.c] = out[l];
+}
+
 template <class Op, bool average>
 void pool_rows(const PoolingArgs& a, int64_t begin, int64_t end) {
   const PoolAxis &ad = a.axes[0], &ah = a.axes[1], &aw = a.axes[2];
@@ -92,6 +118,17 @@ void pool_rows(const PoolingArgs& a, int64_t begin, int64_t end) {
     const int64_t inside = win.d.count() * win.h.count();
     const int64_t padded = average ? padded_count(ad, od) * padded_count(ah, oh) : 0;
     for (int64_t ow = 0; ow < aw.out; ++ow) {
+      const bool block = a.c < VL / 2 && inside > 0 && ow + VL <= aw.out &&
+                         Span(aw, ow).count() == aw.kernel &&
+                         Span(aw, ow + VL - 1).count() == aw.kernel;
+      if (block) {
+        int64_t count = average && a.count_include_pad ? padded * aw.kernel : inside * aw.kernel;
+        if (average && a.divisor) count = a.divisor;
+        for (int64_t c = 0; c < a.c; ++c)
+          pool_neighbours<Op>(a, win, ow, c, float(count), a.y + (r * aw.out + ow) * a.c + c);
+        ow += VL - 1;
+        continue;
+      }
       win.w = Span(aw, ow);
       int64_t count = inside * win.w.count();
       if (count == 0) {
