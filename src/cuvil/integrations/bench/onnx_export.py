@@ -6,7 +6,7 @@ import contextlib
 import io
 import logging
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -28,11 +28,8 @@ def export_onnx(
     options: dict[str, Any] = {"dynamo": dynamo, "output_names": list(outputs)}
     if not dynamo:
         options.update(opset_version=17, do_constant_folding=True)
-    logger = logging.getLogger("torch.onnx")
-    level = logger.level
-    logger.setLevel(logging.ERROR)  # it warns of every operator library that isn't installed
     try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        with _quiet_loggers(), warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore")
             with torch.no_grad():
                 torch.onnx.export(
@@ -47,5 +44,17 @@ def export_onnx(
         exporter = "torch.onnx.export" + ("" if dynamo else " without onnxscript")
         reason = str(error).strip().split("\n", 1)[0]
         raise Unavailable(f"{exporter} failed: {type(error).__name__}: {reason}") from None
+
+
+@contextlib.contextmanager
+def _quiet_loggers() -> Iterator[None]:
+    """They warn of operator libraries that aren't installed and of constants they don't fold."""
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        yield
     finally:
-        logger.setLevel(level)
+        for logger, level in zip(loggers, levels):
+            logger.setLevel(level)
