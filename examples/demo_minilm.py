@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ import minilm
 import numpy as np
 import torch
 from rich.console import Console
+from rich.padding import Padding
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 import cuvil
@@ -42,6 +43,11 @@ out = Console(highlight=False, markup=False, soft_wrap=True)
 def section(number: int, text: str) -> None:
     """A heading."""
     out.print(f"\n{number}. {text}", style="bold")
+
+
+def show(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A table; columns whose header starts with ">" are aligned to the right."""
+    out.print(Padding(table(headers, rows), (0, 0, 0, 3), expand=False))
 
 
 def finish(reason: str) -> None:
@@ -101,7 +107,7 @@ def verify(artifact: Artifact, encoder: torch.nn.Module) -> None:
         error = float(np.abs(vectors - wanted).max() / np.abs(wanted).max())
         worst = max(worst, error)
         rows.append([batch, seq, f"{error:.1e}"])
-    out.print(table([">batch", ">seq", ">max error of scale"], rows))
+    show([">batch", ">seq", ">max error of scale"], rows)
     if not worst < TOLERANCE:
         finish(f"an error of {worst:.1e} of output scale is more than {TOLERANCE}")
 
@@ -143,7 +149,7 @@ def show_measured(found: Comparison, native: int) -> None:
         group = found.latencies[at * size : (at + 1) * size]
         times = [x.missing if x.times is None else milliseconds(x.times.median) for x in group]
         rows.append([batch, seq, *times])
-    out.print(table([">batch", ">seq", *(f">{n}" for n in names)], rows))
+    show([">batch", ">seq", *(f">{n}" for n in names)], rows)
     out.print("   median latency, one thread, all in turns in one process\n", style="dim")
     rows = []
     for d in found.deployments:
@@ -153,9 +159,9 @@ def show_measured(found: Comparison, native: int) -> None:
         rows.append([d.peer, load, *(_bytes(b) for b in (d.peak, *sizes, total))])
     rows.append(["cuvil from C", "", "", bytes_text(native), "none", bytes_text(native)])
     headers = [">load", ">peak memory", ">model", ">runtime", ">to deploy"]
-    out.print(table(["", *headers], rows))
-    out.print("   load: a new process, from imports to the first output\n"
-              "   runtime: what has to be installed, without its own dependencies", style="dim")  # fmt: skip
+    show(["", *headers], rows)
+    out.print("   load: a new process, from imports to the first output", style="dim")
+    out.print("   runtime: what has to be installed, without its own dependencies", style="dim")
 
 
 def _bytes(count: int | None) -> str:
@@ -195,7 +201,7 @@ def run_elsewhere(package: Path, tokenizer: minilm.Tokenizer, artifact: Artifact
               f"Not there: {', '.join(report['absent'])}.")  # fmt: skip
     keys = ("import_numpy", "import_cuvil", "load", "first_output")
     names = ("import numpy", "import cuvil", "load", "30 sentences")
-    out.print(table([f">{n}" for n in names], [[milliseconds(report[k]) for k in keys]]))
+    show([f">{n}" for n in names], [[milliseconds(report[k]) for k in keys]])
     out.print(f"   the same {len(vectors)} vectors, bit by bit")
 
 
