@@ -58,7 +58,7 @@ class Writer:
         if isinstance(dim, int):
             return str(dim)
         dim = substitute(dim, self.rename)
-        for name in symbols_of(dim):
+        for name in sorted(symbols_of(dim)):
             if name not in self.names:
                 self.kernel.symbols(symbol(name))
                 self.names[name] = symbol_name(name)
@@ -288,11 +288,12 @@ def runtime_index(point: Point, text: str, size: Dim) -> Dim:
     return symbol(name)
 
 
-def _checked(point: Point, element: str, size: Dim) -> Dim:
+def _checked(point: Point, element: str, size: Dim, from_end: bool = True) -> Dim:
+    function = "checked_index" if from_end else "index_from_start"
     fault = point.writer.kernel.special("fault", "cuvil::Fault *", "fault")
     size_text = point.writer.decide(size)
     return runtime_index(
-        point, f"cuvil::checked_index(int64_t({element}), {size_text}, {fault})", size
+        point, f"cuvil::{function}(int64_t({element}), {size_text}, {fault})", size
     )
 
 
@@ -301,14 +302,15 @@ def _gather(point: Point, op: Op, index: Index) -> str:
     axis = op.attrs["axis"] % data.type.rank
     rank = indices.type.rank
     picked = point.element(indices, index[axis : axis + rank])
-    at = _checked(point, picked, data.type.shape[axis])
+    at = _checked(point, picked, data.type.shape[axis], op.attrs.get("from_end", True))
     return point.element(data, (*index[:axis], at, *index[axis + rank :]))
 
 
 def _gather_elements(point: Point, op: Op, index: Index) -> str:
     data, indices = op.operands
     axis = op.attrs["axis"] % data.type.rank
-    at = _checked(point, point.element(indices, index), data.type.shape[axis])
+    element = point.element(indices, index)
+    at = _checked(point, element, data.type.shape[axis], op.attrs.get("from_end", True))
     return point.element(data, (*index[:axis], at, *index[axis + 1 :]))
 
 
