@@ -1,123 +1,25 @@
 """Random valid graphs for comparing compiled code with the reference interpreter.
 
-A graph is made from a seed alone. Values are kept in a pool; each step picks one of the makers
-below and operands from the pool, so that values are reused and diamonds arise by themselves. Ops
-that jump (comparisons, rounding, positions of a maximum) only see values that every correct
-program computes to the same bit; those are tracked as ``exact``.
+A graph is made from a seed alone; here are the steps it may be made of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Mapping
 
 import numpy as np
 
-from cuvil.errors import CuvilError
-from cuvil.frontends.emitter import Emitter
 from cuvil.ir.core import Module, Value
-from cuvil.ir.types import BOOL, F16, F32, F64, I32, I64, DType, Shape, TensorType
+from cuvil.ir.types import BOOL, F16, F32, F64, I32, I64
 from cuvil.sym.expr import Dim, evaluate, symbol
-from tests.ops.values import Array, Rng
+from tests.codegen.graph_pool import Graph, Made, Maker, array_of
+from tests.ops.values import Array
 
-MAX_ELEMENTS = 20_000
 BINDINGS: tuple[Mapping[str, int], ...] = (
     {"n": 5, "m": 3}, {"n": 1, "m": 1}, {"n": 0, "m": 4}, {"n": 19, "m": 2},
 )  # fmt: skip
-_LARGEST = {"n": 19, "m": 4}
 _SMOOTH = ("tanh", "sigmoid", "erf", "gelu", "silu", "softplus", "sin", "cos", "abs", "neg")
 _EXACT_UNARY = ("neg", "abs", "floor", "ceil", "trunc", "sign", "round")
-_STATIC_SIZES = (1, 2, 3, 4, 5, 7, 8, 16, 33, 65, 130)
-
-
-class Graph:
-    """One function under construction, and what is known of its values."""
-
-    def __init__(self, seed: int, prefix: str = "", steps: int = 14) -> None:
-        self.rng = np.random.default_rng(seed)
-        self.prefix = prefix
-        self.e = Emitter()
-        self.pool: list[Value] = []
-        self.exact: set[int] = set()
-        self._inputs()
-        for _ in range(steps + int(self.rng.integers(8))):
-            self._step()
-
-    def _inputs(self) -> None:
-        names = ("n", "m") if self.rng.random() < 0.7 else ()
-        self.e.context.symbols.update(dict.fromkeys(names, (0, None)))
-        symbols = [symbol(n) for n in names]
-        for number in range(int(self.rng.integers(1, 4)) + len(names) // 2):
-            rank = int(self.rng.integers(0 if number else 1, 5))
-            shape: Shape = tuple(self._size(symbols) for _ in range(rank))
-            if number == 0 and names:
-                shape = (symbols[0], symbols[1], *shape[:2])
-            while self._elements(shape) > MAX_ELEMENTS // 4:
-                shape = shape[:-1]
-            dtype = self._choose([F32, F32, F32, F32, I64, I32, F16])
-            self._input(TensorType(shape, dtype))
-
-    def _input(self, type: TensorType) -> Value:
-        value = self.e.input(f"{self.prefix}x{len(self.e.block.args)}", type)
-        return self._keep(value, exact=True)
-
-    def _size(self, symbols: list[Dim]) -> Dim:
-        if symbols and self.rng.random() < 0.4:
-            return self._choose(symbols)
-        return int(self._choose(list(_STATIC_SIZES)))
-
-    def _choose(self, items: list[Any]) -> Any:
-        return items[int(self.rng.integers(len(items)))]
-
-    def _elements(self, shape: Shape) -> int:
-        total = 1
-        for d in shape:
-            total *= max(1, evaluate(d, _LARGEST))
-        return total
-
-    def _keep(self, value: Value, exact: bool) -> Value:
-        self.pool.append(value)
-        if exact:
-            self.exact.add(id(value))
-        return value
-
-    def _is_exact(self, *values: Value) -> bool:
-        return all(id(v) in self.exact for v in values)
-
-    def pick(self, test: Callable[[Value], bool] = lambda v: True) -> Value | None:
-        """A value of the pool, later ones more often."""
-        found = [v for v in self.pool if test(v)]
-        if not found:
-            return None
-        return found[-1 - int(len(found) * self.rng.random() ** 2)]
-
-    def _step(self) -> None:
-        for _ in range(20):
-            maker = self._choose(list(_MAKERS))
-            try:
-                made = maker(self)
-            except CuvilError:
-                continue
-            if made is None:
-                continue
-            for value, exact in made:
-                if value.type.rank > 6 or self._elements(value.type.shape) > MAX_ELEMENTS:
-                    return
-                self._keep(value, exact)
-            return
-
-    def outputs(self) -> list[Value]:
-        """Up to four values, repeats, inputs, constants and views among them."""
-        count = int(self.rng.integers(1, 4))
-        chosen = [v for v in (self.pick() for _ in range(count)) if v is not None]
-        unused = [v for v in self.pool if not v.uses and v not in chosen]
-        chosen += unused[-2:]
-        if self.rng.random() < 0.2:
-            chosen.append(chosen[0])
-        return chosen
-
-
-Made: TypeAlias = "list[tuple[Value, bool]] | None"
 
 
 def is_float(value: Value) -> bool:
@@ -161,17 +63,9 @@ def _constant(g: Graph, like: Value) -> Value:
         value = g.e.scalar(number if dtype.is_float else int(number), dtype)
     else:
         static = [d if isinstance(d, int) else 1 for d in like.type.shape[-2:]]
-        value = g.e.weight(_array(g.rng, static, dtype))
+        value = g.e.weight(array_of(g.rng, static, dtype))
     g.exact.add(id(value))
     return value
-
-
-def _array(rng: Rng, shape: list[int], dtype: DType) -> Array:
-    if dtype.kind == "b":
-        return rng.random(shape) < 0.5
-    if dtype.is_integer:
-        return np.asarray(rng.integers(-9, 10, shape)).astype(dtype.numpy)
-    return np.asarray(rng.standard_normal(shape)).astype(dtype.numpy)
 
 
 def _binary(g: Graph) -> Made:
@@ -391,12 +285,12 @@ def _matmul(g: Graph) -> Made:
         n = int(g._choose([1, 3, 8, 33]))
         scale = np.float32(1 / np.sqrt(max(inner, 1)))
         shape = [n, inner] if turned else [inner, n]
-        w = g.e.weight(_array(g.rng, shape, F32) * scale)
+        w = g.e.weight(array_of(g.rng, shape, F32) * scale)
         product = g.e.op("matmul", x, w, trans_b=turned)
         if g.rng.random() < 0.5:
-            product = g.e.map("add", product, g.e.weight(_array(g.rng, [n], F32)))
+            product = g.e.map("add", product, g.e.weight(array_of(g.rng, [n], F32)))
         if g.rng.random() < 0.3:
-            product = g.e.map("mul", product, g.e.weight(_array(g.rng, [n], F32)))
+            product = g.e.map("mul", product, g.e.weight(array_of(g.rng, [n], F32)))
         return _one(product, False)
     return _one(g.e.op("matmul", x, x, trans_b=True), False)
 
@@ -410,15 +304,15 @@ def _conv(g: Graph) -> Made:
     channels = x.type.shape[1]
     depthwise = bool(g.rng.random() < 0.3)
     out = channels if depthwise else int(g._choose([1, 4, 20]))
-    w = _array(g.rng, [out, 1 if depthwise else channels, 3, 3], F32) * np.float32(0.3)
+    w = array_of(g.rng, [out, 1 if depthwise else channels, 3, 3], F32) * np.float32(0.3)
     made = g.e.op(
         "conv", x, g.e.weight(w), strides=(1, int(g._choose([1, 2]))), pads_lo=(1, 1),
         pads_hi=(1, 1), dilations=(1, 1), groups=channels if depthwise else 1, has_bias=False,
     )  # fmt: skip
     if g.rng.random() < 0.6:
-        made = g.e.map("add", made, g.e.weight(_array(g.rng, [out, 1, 1], F32)))
+        made = g.e.map("add", made, g.e.weight(array_of(g.rng, [out, 1, 1], F32)))
     if g.rng.random() < 0.4:
-        made = g.e.map("mul", made, g.e.weight(_array(g.rng, [out, 1, 1], F32)))
+        made = g.e.map("mul", made, g.e.weight(array_of(g.rng, [out, 1, 1], F32)))
     if g.rng.random() < 0.5:
         made = g.e.with_scalar("max", made, 0.0)
     if g.rng.random() < 0.3:
@@ -438,7 +332,7 @@ def _iota(g: Graph) -> Made:
     return _one(made, True)
 
 
-_MAKERS: tuple[Callable[[Graph], Made], ...] = (
+MAKERS: tuple[Maker, ...] = (
     _unary, _unary, _binary, _binary, _binary, _compare, _select, _cast, _transpose, _transpose,
     _reshape, _reshape, _broadcast, _slice, _slice, _concat, _concat, _pad, _gather, _reduce,
     _reduce, _reduce, _centred, _centred, _arg, _normalise, _normalise, _matmul, _matmul, _conv,
@@ -448,7 +342,7 @@ _MAKERS: tuple[Callable[[Graph], Made], ...] = (
 
 def random_module(seed: int) -> Module:
     """The module of a seed, at stage captured."""
-    graph = Graph(seed)
+    graph = Graph(seed, MAKERS)
     outputs = graph.outputs()
     return graph.e.finish(outputs, [f"y{i}" for i in range(len(outputs))])
 
@@ -457,6 +351,6 @@ def random_inputs(module: Module, sizes: Mapping[str, int], seed: int) -> dict[s
     """Inputs of a module for these values of its symbols."""
     rng = np.random.default_rng(seed)
     return {
-        name: _array(rng, [evaluate(d, sizes) for d in value.type.shape], value.type.dtype)
+        name: array_of(rng, [evaluate(d, sizes) for d in value.type.shape], value.type.dtype)
         for name, value in zip(module.main.input_names, module.main.inputs, strict=True)
     }

@@ -34,6 +34,15 @@ _STORE_EPS = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bf
 _STEPS = 24
 
 
+def disagreement(name: str, case: Case, index: int, got: Array, want: Array) -> str:
+    """What :func:`assert_agrees` says, or nothing."""
+    try:
+        assert_agrees(name, case, index, got, want)
+    except AssertionError as error:
+        return str(error)
+    return ""
+
+
 def assert_agrees(name: str, case: Case, index: int, got: Array, want: Array) -> None:
     """Result ``index`` of a call is within the tolerance of its class."""
     what = f"{name}{case}, result {index}"

@@ -17,12 +17,11 @@ from cuvil.api.compiler import signature_of
 from cuvil.build.library import build_library
 from cuvil.codegen.abi import emit_abi
 from cuvil.codegen.module import generate
-from cuvil.errors import CuvilError, UnsupportedOpError
+from cuvil.errors import CuvilError
 from cuvil.frontends.emitter import Emitter
 from cuvil.ir.clone import clone_module
 from cuvil.ir.core import Module
 from cuvil.ir.types import TensorType, dtype_of
-from cuvil.ops.registry import registry
 from cuvil.options import Options
 from cuvil.package.format import write_package
 from cuvil.package.manifest import Manifest
@@ -67,17 +66,6 @@ class Call:
     def __str__(self) -> str:
         suffix = f" weights {list(self.weights)}" if self.weights else ""
         return f"{self.name}{self.case}{suffix}"
-
-
-def is_refused(call: Call) -> bool:
-    """Whether codegen says that it has no kernel for this call."""
-    if registry()[f"cuvil.{call.name}"].fusion not in ("kernel", "contraction"):
-        return False
-    try:
-        generate(lower(Batch((call,)).module(), "fused"), find_target("native"))
-    except UnsupportedOpError:
-        return True
-    return False
 
 
 @dataclass(frozen=True)
@@ -126,14 +114,18 @@ class Batch:
         ]
 
     def _culprits(self, fusion: bool) -> str:
-        found = []
-        for call in self.calls:
-            try:
-                lowered = lower(Batch((call,)).module(), "fused", PassOptions(fusion))
-                generate(lowered, find_target("native"))
-            except CuvilError as error:
-                found.append(f"{call}: {error}")
-        return "\n".join(found[:8])
+        found = [_trouble(call, fusion) for call in self.calls]
+        return "\n".join([text for text in found if text][:8])
+
+
+def _trouble(call: Call, fusion: bool) -> str:
+    """What one call alone is refused for."""
+    try:
+        lowered = lower(Batch((call,)).module(), "fused", PassOptions(fusion))
+        generate(lowered, find_target("native"))
+    except CuvilError as error:
+        return f"{call}: {error}"
+    return ""
 
 
 def batches(calls: Sequence[Call], size: int) -> Iterator[Batch]:

@@ -1,4 +1,4 @@
-"""Every operator that has a kernel, compiled, against its reference.
+"""Every operator, compiled, against its reference; one without a kernel is named and fails.
 
 Many calls share one library (tests/ops/compiled.py). All calls are compiled without the
 optimizer, which is the fast way to judge what codegen wrote; a sample of them again as a model
@@ -14,9 +14,9 @@ import pytest
 
 from cuvil.errors import InvalidModelError
 from cuvil.ops.registry import registry
-from tests.ops.agreement import assert_agrees
+from tests.ops.agreement import disagreement
 from tests.ops.checks import infer, run
-from tests.ops.compiled import Call, batches, is_refused
+from tests.ops.compiled import Call, batches
 from tests.ops.generators import cases
 from tests.ops.values import Array, Case, case, specials
 
@@ -28,8 +28,6 @@ _TWINNED = 6
 _WEIGHTED = ("matmul", "conv", "conv_transpose")  # compiled with a constant operand too
 
 _ALL = sorted(name.removeprefix("cuvil.") for name in registry())
-# Calls that codegen refuses, by operator and dtype. An entry that has become wrong fails.
-_WITHOUT_KERNEL: frozenset[str] = frozenset()
 
 
 def _convert(array: Array, dtype: str) -> Array:
@@ -104,38 +102,24 @@ def _check(calls: Sequence[Call], opt_level: int) -> None:
         for call, results in zip(batch.calls, batch.run(opt_level=opt_level), strict=True):
             expected = run(call.name, call.case)
             assert len(results) == len(expected), str(call)
-            for k, (got, want) in enumerate(zip(results, expected, strict=True)):
-                try:
-                    assert_agrees(call.name, call.case, k, got, want)
-                except AssertionError as error:
-                    wrong.append(f"{error} (weights {call.weights})")
+            wrong += [
+                f"{problem} (weights {call.weights})"
+                for k, (got, want) in enumerate(zip(results, expected, strict=True))
+                if (problem := disagreement(call.name, call.case, k, got, want))
+            ]
     assert not wrong, f"{len(wrong)} results are wrong:\n" + "\n".join(wrong[:20])
-
-
-def _accepted(names: Sequence[str]) -> list[Call]:
-    return [call for name in names for call in _calls(name) if not is_refused(call)]
-
-
-def test_calls_without_a_kernel_are_known() -> None:
-    refused = {
-        f"{call.name} {call.case.arrays[0].dtype} rank {call.case.arrays[0].ndim} {call.weights}"
-        for name in _ALL
-        for call in _calls(name)
-        if is_refused(call)
-    }
-    assert sorted(refused) == sorted(_WITHOUT_KERNEL)
 
 
 @pytest.mark.parametrize("names", _groups(_ALL, 16), ids=lambda g: "-".join(g)[:40])
 def test_compiled_calls_agree_with_the_reference(names: list[str]) -> None:
-    _check(_accepted(names), 0)
+    _check([call for name in names for call in _calls(name)], 0)
 
 
 @pytest.mark.parametrize("names", _groups(_ALL, 8), ids=lambda g: "-".join(g)[:40])
 def test_optimized_calls_agree_with_the_reference(names: list[str]) -> None:
     calls = []
     for name in names:
-        found = _accepted([name])
+        found = _calls(name)
         picked = np.random.default_rng(2).permutation(len(found))[:_OPTIMIZED]
         calls += [found[i] for i in sorted(picked)]
     _check(calls, 3)
