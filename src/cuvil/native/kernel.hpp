@@ -66,15 +66,22 @@ CUVIL_INLINE uint16_t abs(uint16_t x) { return x; }
 CUVIL_INLINE uint32_t abs(uint32_t x) { return x; }
 CUVIL_INLINE uint64_t abs(uint64_t x) { return x; }
 
-// An index counted from the end if negative; outside [-size, size) it is recorded and 0 is used.
-CUVIL_INLINE int64_t checked_index(int64_t index, int64_t size, Fault* fault) {
-  const int64_t at = index < 0 ? index + size : index;
+// `index`, which means the position `at`; outside [0, size) it is recorded and 0 is used.
+CUVIL_INLINE int64_t position_inside(int64_t at, int64_t index, int64_t size, Fault* fault) {
   if (__builtin_expect(uint64_t(at) < uint64_t(size), 1)) return at;
   if (__atomic_load_n(&fault->size, __ATOMIC_RELAXED) == 0) {
     fault->index = index;
     __atomic_store_n(&fault->size, size > 0 ? size : -1, __ATOMIC_RELAXED);
   }
   return 0;
+}
+// An index counted from the end if negative.
+CUVIL_INLINE int64_t checked_index(int64_t index, int64_t size, Fault* fault) {
+  return position_inside(index < 0 ? index + size : index, index, size, fault);
+}
+// An index that may not be negative.
+CUVIL_INLINE int64_t index_from_start(int64_t index, int64_t size, Fault* fault) {
+  return position_inside(index, index, size, fault);
 }
 
 // Source positions of padded elements: reflect repeats when the pad is wider than the axis.

@@ -195,8 +195,16 @@ def _gather(ctx: ShapeContext, types: Sequence[TensorType], attrs: Attrs) -> lis
 def _gather_reference(
     arrays: Sequence[Array], attrs: Attrs, results: Sequence[TensorType]
 ) -> list[Array]:
-    index = np.asarray(arrays[1]).astype(np.int64)
+    index = _indices(arrays[1], attrs)
     return [np.asarray(np.take(arrays[0], index, axis=attrs["axis"]))]
+
+
+def _indices(given: Array, attrs: Attrs) -> Array:
+    """As int64. Raises IndexError for a negative one where those don't count from the end."""
+    index = np.asarray(given).astype(np.int64)
+    if not attrs.get("from_end", True) and (index < 0).any():
+        raise IndexError(f"index {index.min()} is negative")
+    return index
 
 
 def _gather_elements(
@@ -219,7 +227,7 @@ def _gather_elements_reference(
     data, index = arrays
     axis = attrs["axis"] % data.ndim
     grid: list[Array] = list(np.indices(index.shape, sparse=True))
-    grid[axis] = index.astype(np.int64)
+    grid[axis] = _indices(index, attrs)
     return [data[tuple(grid)]]
 
 
@@ -311,12 +319,13 @@ DEFS: list[OpDef] = [
     OpDef(
         "cuvil.gather", "movement", _gather,
         _gather_reference,
-        (2, 2), {"axis": "int"}, cost=_free,
-        doc="data, indices: rows picked along an axis. A negative index counts from the end.",
+        (2, 2), {"axis": "int", "from_end": "bool?"}, cost=_free,
+        doc="data, indices: rows picked along an axis. A negative index counts from the end, "
+        "unless from_end is false: then it is outside.",
     ),
     OpDef(
         "cuvil.gather_elements", "movement", _gather_elements, _gather_elements_reference,
-        (2, 2), {"axis": "int"}, cost=_free,
+        (2, 2), {"axis": "int", "from_end": "bool?"}, cost=_free,
     ),
     OpDef(
         "cuvil.gather_nd", "movement", _gather_nd, _gather_nd_reference, (2, 2),

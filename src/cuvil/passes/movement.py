@@ -131,7 +131,7 @@ def gather_one(op: Op, context: Context) -> Outcome:
     data, axis = op.operands[0], op.attrs["axis"] % op.operands[0].type.rank
     size = data.type.shape[axis]
     index = int(from_constant.attrs["value"].array)
-    at = add(size, index) if index < 0 else index
+    at = add(size, index) if index < 0 and op.attrs.get("from_end", True) else index
     if not (context.facts.nonnegative(at) and context.facts.less(at, size)):
         return Refusal("the index is not proved to be inside")
     rank = data.type.rank

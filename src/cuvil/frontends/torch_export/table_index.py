@@ -12,14 +12,15 @@ from cuvil.sym.expr import Dim
 
 
 def _embedding(c: Call) -> Value:
-    return c.e.op("gather", c.tensor("weight"), c.tensor("indices"), axis=0)
+    return c.e.op("gather", c.tensor("weight"), c.tensor("indices"), axis=0, from_end=False)
 
 
 def _index_select(c: Call) -> Value:
     x, index = c.first, c.tensor("index")
     if x.type.rank == 0:
         return x
-    return c.e.op("gather", x, c.e.reshape(index, [index.type.elements]), axis=c.axis("dim"))
+    flat = c.e.reshape(index, [index.type.elements])
+    return c.e.op("gather", x, flat, axis=c.axis("dim"), from_end=False)
 
 
 def _gather(c: Call) -> Value:
@@ -27,7 +28,7 @@ def _gather(c: Call) -> Value:
     x, index, axis = c.first, c.tensor("index"), c.axis("dim")
     if x.type.rank == 0:
         return c.e.reshape(x, index.type.shape)
-    return c.e.op("gather_elements", x, index, axis=axis)
+    return c.e.op("gather_elements", x, index, axis=axis, from_end=False)
 
 
 def _take_along_dim(c: Call) -> Value:
