@@ -51,7 +51,8 @@ def test_outputs_may_be_inputs_constants_views_and_repeats(fusion: bool) -> None
         number = e.scalar(2.5, F32)
         return [
             x, y, y, x, weight, weight, number, flat, e.transpose(x, (1, 0)),
-            e.transpose(y, (1, 0)), e.reshape(x, (6, N)), e.broadcast(number, (N, 2)), e.op("neg", y), e.dims([N, N * 6]),
+            e.transpose(y, (1, 0)), e.reshape(x, (6, N)), e.broadcast(number, (N, 2)),
+            e.op("neg", y), e.dims([N, N * 6]),
         ]  # fmt: skip
 
     _run(body, _x(3, 6), _x(0, 6), _x(1, 6), fusion=fusion)
