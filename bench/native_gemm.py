@@ -23,7 +23,14 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 
-from native.harness import INLINE_POOL, NATIVE, address, aligned_zeros, build, runnable  # noqa: E402
+from native.harness import (  # noqa: E402
+    INLINE_POOL,
+    NATIVE,
+    address,
+    aligned_zeros,
+    build,
+    runnable,
+)
 from native.test_conv import CORE, WRAPPERS, Shape  # noqa: E402
 from native.test_gemm import WRAPPERS as GEMM_WRAPPERS  # noqa: E402
 

@@ -35,11 +35,11 @@ def data_folder() -> Path:
 
 def suite_cases() -> list[SuiteCase]:
     """All cases of the suites, in order of name."""
-    found = []
-    for suite in SUITES:
-        for folder in sorted((data_folder() / suite).glob("test_*")):
-            found.append(_case(f"{suite}/{folder.name.removeprefix('test_')}", folder))
-    return found
+    return [
+        _case(f"{suite}/{folder.name.removeprefix('test_')}", folder)
+        for suite in SUITES
+        for folder in sorted((data_folder() / suite).glob("test_*"))
+    ]
 
 
 def _case(name: str, folder: Path) -> SuiteCase:

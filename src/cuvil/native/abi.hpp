@@ -13,7 +13,7 @@ struct Fault {
 };
 
 // One call. Tensors are row major and follow the order of the model's inputs and outputs;
-// `symbols` has one value a symbol; `workspace` has at least workspace_bytes() bytes, aligned to 64.
+// `symbols` has one value a symbol; `workspace` has workspace_bytes() bytes, aligned to 64.
 struct RunContext {
   const char* weights;
   const void* const* inputs;

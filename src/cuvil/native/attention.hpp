@@ -43,7 +43,8 @@ constexpr int64_t attention_block(int64_t kv_len) {
 // Per thread: packed keys and values, then for MR rows the scores, the running output, a tile,
 // and two numbers each.
 constexpr int64_t attention_scratch_floats(int64_t kv_len, int64_t head_dim, int64_t v_dim) {
-  const int64_t keys = attention_pad(kv_len, NR) * head_dim, values = kv_len * attention_pad(v_dim, NR);
+  const int64_t keys = attention_pad(kv_len, NR) * head_dim;
+  const int64_t values = kv_len * attention_pad(v_dim, NR);
   const int64_t rows = MR * (attention_block(kv_len) + attention_pad(v_dim, NR) + NR + 2);
   return attention_pad(keys, 16) + attention_pad(values, 16) + attention_pad(rows, 16);
 }

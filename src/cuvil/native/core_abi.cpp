@@ -42,7 +42,8 @@ Message& begin(Message& message, const Place& place) {
 }
 
 // The check of one tensor's header: everything but its dims and data.
-__attribute__((noinline)) int32_t check_header(const DLTensor* tensor, const Place& at, cuvil_status* status) {
+__attribute__((noinline)) int32_t check_header(const DLTensor* tensor, const Place& at,
+                                               cuvil_status* status) {
   Message message(status, at.index);
   if (!tensor) {
     return begin(message, at) << ": the tensor pointer is null", message.fail(CUVIL_E_ARGUMENT);
@@ -70,7 +71,8 @@ __attribute__((noinline)) int32_t check_header(const DLTensor* tensor, const Pla
   return CUVIL_OK;
 }
 
-__attribute__((noinline)) int32_t check_dims(const DLTensor& tensor, const Place& at, const int64_t* symbols,
+__attribute__((noinline)) int32_t check_dims(const DLTensor& tensor, const Place& at,
+                                             const int64_t* symbols,
                    cuvil_status* status) {
   int64_t expected[CUVIL_MAX_RANK];
   at.spec.shape(symbols, expected);
@@ -163,7 +165,8 @@ int32_t check_constraints(const int64_t* symbols, cuvil_status* status) {
 }
 
 // Checks inputs but for their data and finds the symbols' values.
-__attribute__((noinline)) int32_t bind(const cuvil_model* model, const DLTensor* const* inputs, int32_t count,
+__attribute__((noinline)) int32_t bind(const cuvil_model* model,
+                                       const DLTensor* const* inputs, int32_t count,
              int64_t* symbols, cuvil_status* status) {
   Message message(status);
   if (!model) return message << "the model is null", message.fail(CUVIL_E_ARGUMENT);

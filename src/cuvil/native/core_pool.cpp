@@ -82,7 +82,7 @@ CUVIL_INLINE void pool_position(const PoolingArgs& a, const Window& win, float c
   for (; c < a.c; c += VL) pool_channels<Op, 1>(a, win, c, min64(VL, a.c - c), count, y);
 }
 
-// Few channels leave vectors mostly empty: then VL neighbouring outputs of one channel form a vector.
+// Few channels leave vectors mostly empty: then VL neighbouring outputs of a channel form one.
 // Requires the windows of outputs ow .. ow + VL to lie inside along the last axis.
 template <class Op>
 CUVIL_INLINE void pool_neighbours(const PoolingArgs& a, const Window& win, int64_t ow, int64_t c,

@@ -62,7 +62,7 @@ uint64_t ticks_for(uint64_t nanoseconds) {
   __asm__ volatile("mrs %0, cntfrq_el0" : "=r"(per_second));
   return per_second * nanoseconds / 1000000000u;
 #else
-  return nanoseconds * 5 / 2;  // time-stamp counters run at 2 to 4 GHz; this is a bound, not a clock
+  return nanoseconds * 5 / 2;  // counters run at 2 to 4 GHz; this is a bound, not a clock
 #endif
 }
 

@@ -32,12 +32,8 @@ class Atom:
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        return (
-            isinstance(other, Atom)
-            and self._hash == other._hash
-            and self.kind == other.kind
-            and self.name == other.name
-            and self.args == other.args
+        return isinstance(other, Atom) and self._hash == other._hash and (
+            (self.kind, self.name, self.args) == (other.kind, other.name, other.args)
         )
 
     def sort_key(self) -> tuple[int, str]:
@@ -58,8 +54,7 @@ class Atom:
 
 def _operand_text(value: Dim) -> str:
     text = str(value)
-    simple = text.replace("_", "").isalnum()
-    return text if simple else f"({text})"
+    return text if text.replace("_", "").isalnum() else f"({text})"
 
 
 class Expr:
@@ -383,9 +378,7 @@ def substitute(value: Dim, table: Mapping[str, Dim]) -> Dim:
     for monomial, coefficient in value.terms:
         term: Dim = coefficient
         for atom, power in monomial:
-            factor = _substitute_atom(atom, table)
-            for _ in range(power):
-                term = mul(term, factor)
+            term = product((term, *[_substitute_atom(atom, table)] * power))
         total = add(total, term)
     return total
 
