@@ -150,4 +150,18 @@ def test_refusals_say_why() -> None:
     patches = fallback_conv.conv_of_patches
     assert _reason(patches, _plain_conv(bias=True)) == "its bias is still to be split off"
     assert _reason(patches, _plain_conv(F16)) == "it is computed in f32"
-    assert "no f32 convolution over depth" in _reason(fallback_conv.conv_of_depth, _plain_conv())
+
+
+@pytest.mark.parametrize("spatial", [1, 2, 3])
+def test_an_f32_convolution_with_constant_weights_stays_one(spatial: int) -> None:
+    ops = list(walk(lower(_conv(spatial), "canonical").main.body))
+    (conv,) = (op for op in ops if op.short == "conv")
+    assert conv.type.rank == spatial + 2 and conv.attrs["groups"] == 2
+    assert _reason(fallback_conv.conv_of_patches, conv) == "it has a kernel"
+    assert not any(op.short in ("matmul", "concat", "reduce_sum") for op in ops)
+
+
+def test_a_transposed_convolution_over_depth_becomes_a_convolution() -> None:
+    module = lower(_conv(3, F32, "conv_transpose", output_padding=(0, 1, 0)), "canonical")
+    names = [op.short for op in walk(module.main.body)]
+    assert names.count("conv") == 1 and "conv_transpose" not in names and "matmul" not in names

@@ -112,6 +112,10 @@ def _matmul_operand_fits(op: Op, index: int, view: View, value: Value) -> bool:
     return True
 
 
+NATIVE_RANK = {"conv": 5, "conv_transpose": 4}
+"""The highest rank whose convolutions have a native kernel."""
+
+
 def has_kernel(op: Op) -> bool:
     """Whether this contraction has a native kernel (others are written as plain loops)."""
     if op.short == "matmul":
@@ -121,8 +125,8 @@ def has_kernel(op: Op) -> bool:
             len(op.operands) < 4 or op.operands[3].type.dtype in (F32, BOOL)
         )
     if op.short in ("conv", "conv_transpose"):
-        flat = op.type.rank <= 4 and bool(op.attrs.get("channels_last"))
-        return flat and op.type.dtype == F32 and _is_constant(op.operands[1])
+        last = op.type.rank <= NATIVE_RANK[op.short] and bool(op.attrs.get("channels_last"))
+        return last and op.type.dtype == F32 and _is_constant(op.operands[1])
     return False
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from cuvil.analysis.contraction_views import (
     MatmulForm,
     attention_views,
@@ -20,6 +22,8 @@ from cuvil.sym.facts import Facts
 from cuvil.target.base import Target
 
 THREADS = f"{LOCAL}threads"
+SHORT_RUN = 16
+"""Channels below which conv.hpp copies kernel rows (CONV_SHORT_RUN)."""
 
 
 def contraction_kernel(op: Op, facts: Facts, target: Target) -> Kernel:
@@ -185,25 +189,40 @@ def is_constant_operand(op: Op, argument: Value) -> bool:
     return source is not None and source.short == "constant"
 
 
-def _window(main: Op, x: Value) -> dict[str, Dim]:
-    """Sizes of a 1-D or 2-D channels-last convolution as the native structs name them."""
-    shape, out = x.type.shape, main.type.shape
-    kernel = main.operands[1].type.shape[2:]
-    flat = len(shape) == 3
+def _window(main: Op, x: Value, axes: str) -> dict[str, Dim]:
+    """Sizes of a channels-last convolution as the native structs name them.
 
-    def pair(key: str) -> tuple[Dim, Dim]:
-        values = main.attrs[key]
-        if flat:
-            return (0 if key.startswith("pads") else 1), values[0]
-        return values[0], values[1]
+    ``axes`` are the letters of the spatial dimensions that the struct has, of which the
+    convolution has the last ones; the rest have size 1.
+    """
+    spatial = x.type.rank - 2
+    missing = len(axes) - spatial
 
-    sizes: dict[str, Dim] = {"n": shape[0], "c": shape[-1]}
-    sizes["h"], sizes["w"] = (1, shape[1]) if flat else shape[1:3]
-    sizes["oh"], sizes["ow"] = (1, out[1]) if flat else out[1:3]
-    sizes["kh"], sizes["kw"] = (1, kernel[0]) if flat else kernel
-    for short, key in (("s", "strides"), ("d", "dilations"), ("p", "pads_lo")):
-        sizes[f"{short}h"], sizes[f"{short}w"] = pair(key)
+    def filled(values: Sequence[Dim], unused: Dim = 1) -> dict[str, Dim]:
+        return dict(zip(axes, (*(unused,) * missing, *values), strict=True))
+
+    families = {
+        "": filled(x.type.shape[1:-1]),
+        "o": filled(main.type.shape[1:-1]),
+        "k": filled(main.operands[1].type.shape[2:]),
+        "s": filled(main.attrs["strides"]),
+        "d": filled(main.attrs["dilations"]),
+        "p": filled(main.attrs["pads_lo"], 0),
+    }
+    sizes: dict[str, Dim] = {"n": x.type.shape[0], "c": x.type.shape[-1]}
+    for prefix, values in families.items():
+        sizes.update({prefix + axis: value for axis, value in values.items()})
     return sizes
+
+
+def _scratch(row: int, table: Dim, copies: Dim = 0) -> Dim:
+    """Bytes of a row of zeros of ``row`` floats and of each thread's pointers and copied floats."""
+
+    def lines(size: Dim) -> Dim:
+        return mul(floordiv(add(size, 63), 64), 64)
+
+    per_thread = add(lines(mul(table, 8)), lines(copies))
+    return add((row + 15) // 16 * 64, mul(symbol(THREADS), per_thread))
 
 
 def _conv(op: Op, main: Op, facts: Facts, target: Target) -> Kernel:
@@ -211,44 +230,43 @@ def _conv(op: Op, main: Op, facts: Facts, target: Target) -> Kernel:
     x, weight = main.operands[0], main.operands[1]
     view = trace_view(x, facts)
     assert view is not None
-    sizes = _window(main, x)
+    transposed = main.short == "conv_transpose"
+    sizes = _window(main, x, "hw" if transposed else "dhw")
     groups = main.attrs["groups"]
     channels, out_channels = sizes["c"], main.type.shape[-1]
-    transposed = main.short == "conv_transpose"
     depthwise = not transposed and groups == channels == out_channels and groups > 1
     for name, value in sizes.items():
         call.set(name, value)
     call.set("x", call.pointer(view))
-    taps = mul(sizes["kh"], sizes["kw"])
-    assert isinstance(channels, int)
+    taps = product([sizes[k] for k in ("kd", "kh", "kw") if k in sizes])
+    assert isinstance(channels, int) and isinstance(taps, int) and isinstance(sizes["kw"], int)
     if depthwise:
         call.set("w_packed", call.constant(weight, "depthwise"))
-        scratch = add((channels + 15) // 16 * 64, mul(symbol(THREADS), (56 * taps + 63) // 64 * 64))
-        struct, function, include = "DepthwiseArgs", "depthwise_conv2d_f32", "depthwise.hpp"
+        scratch = _scratch(channels, 7 * taps)
+        names = ("DepthwiseArgs", "depthwise_conv_f32", "depthwise.hpp")
     else:
         call.set("oc", out_channels)
         call.set("groups", groups)
-        group_channels = channels // groups
+        each = channels // groups
+        table = target.mr * taps
         if transposed:
             strides = f"{main.attrs['strides']}:{main.attrs['dilations']}"
             packing = f"conv_transpose:{groups}:{target.nr}:{strides}"
-            call.set("w_packed", call.constant(weight, packing))
-            per_thread: Dim = (8 * target.mr * taps + 63) // 64 * 64
-            struct, function, include = (
-                "ConvTransposeArgs", "conv_transpose2d_f32", "conv_transpose.hpp",
-            )  # fmt: skip
+            scratch = _scratch(each, table)
+            names = ("ConvTransposeArgs", "conv_transpose2d_f32", "conv_transpose.hpp")
         else:
-            call.set("w_packed", call.constant(weight, f"conv:{groups}:{target.nr}"))
-            stride = 16 * ((taps * group_channels + 15) // 16 + 1)
-            per_thread = (8 * target.mr * taps + 63) // 64 * 64 + target.mr * stride * 4
-            struct, function, include = "ConvArgs", "conv2d_f32", "conv.hpp"
-        scratch = add((group_channels + 15) // 16 * 64, mul(symbol(THREADS), per_thread))
+            packing = f"conv:{groups}:{target.nr}"
+            short = each < SHORT_RUN
+            copies = 4 * target.mr * taps * each if short else 0
+            scratch = _scratch(sizes["kw"] * each if short else each, table, copies)
+            names = ("ConvArgs", "conv_f32", "conv.hpp")
+        call.set("w_packed", call.constant(weight, packing))
     call.set("scratch", call.scratch(scratch))
     if call.plain():
         call.set("y", call.names[0])
     else:
         call.epilogue(main.type.shape[:-1], main.type.shape[-1])
-    return call.finish(struct, function, include)
+    return call.finish(*names)
 
 
 def _attention(op: Op, main: Op, facts: Facts, target: Target) -> Kernel:

@@ -6,6 +6,7 @@ dtypes are converted), allocate their result, and raise ValueError on shapes tha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -38,33 +39,36 @@ def _group_panels(k_major: NDArray[np.generic], nr: int) -> Floats:
     return packed
 
 
-def pack_conv_weights(w_oihw: NDArray[np.generic], groups: int, nr: int) -> Floats:
-    """[O, C/groups, KH, KW] -> [groups, ceil(O/groups / nr), KH*KW*C/groups, nr].
+def _with_depth(w: NDArray[np.generic]) -> NDArray[np.generic]:
+    """Weights [O, I, *kernel] of one to three kernel dimensions as [O, I, KD, KH, KW]."""
+    if not 3 <= w.ndim <= 5:
+        raise ValueError(f"expected weights [O, I, *kernel] of rank 3 to 5, got shape {w.shape}")
+    return w.reshape(*w.shape[:2], *(1,) * (5 - w.ndim), *w.shape[2:])
 
-    The inner dimension runs over (kh, kw, channel), as conv.hpp reads NHWC inputs. Weights
-    [O, C/groups, K] are the case KH == 1.
+
+def pack_conv_weights(w: NDArray[np.generic], groups: int, nr: int) -> Floats:
+    """[O, C/groups, KD, KH, KW] -> [groups, ceil(O/groups / nr), KD*KH*KW*C/groups, nr].
+
+    The inner dimension runs over (kd, kh, kw, channel), as conv.hpp reads inputs with the channels
+    last. Weights of rank 4 and 3 are the cases KD == 1 and KD == KH == 1.
     """
-    if w_oihw.ndim == 3:
-        w_oihw = w_oihw[:, :, None, :]
-    if w_oihw.ndim != 4:
-        raise ValueError(f"expected weights [O, C/groups, KH, KW], got shape {w_oihw.shape}")
-    outputs, channels, kh, kw = w_oihw.shape
+    w = _with_depth(w)
+    outputs, channels, *kernel = w.shape
     if groups < 1 or outputs % groups:
         raise ValueError(f"{outputs} output channels don't divide into {groups} groups")
-    grouped = w_oihw.reshape(groups, outputs // groups, channels, kh, kw)
-    k_major = grouped.transpose(0, 3, 4, 2, 1).reshape(
-        groups, kh * kw * channels, outputs // groups
-    )
+    each = outputs // groups
+    grouped = w.reshape(groups, each, channels, *kernel)
+    inner = math.prod(kernel) * channels
+    k_major = grouped.transpose(0, 3, 4, 5, 2, 1).reshape(groups, inner, each)
     return _group_panels(k_major, nr)
 
 
 def pack_depthwise(w: NDArray[np.generic]) -> Floats:
-    """[C, 1, KH, KW] (or [C, 1, K]) -> [KH, KW, C], one multiplier a channel."""
-    if w.ndim == 3:
-        w = w[:, :, None, :]
-    if w.ndim != 4 or w.shape[1] != 1:
-        raise ValueError(f"expected depthwise weights [C, 1, KH, KW], got shape {w.shape}")
-    return np.ascontiguousarray(w[:, 0].transpose(1, 2, 0), np.float32)
+    """[C, 1, KD, KH, KW] (or rank 4 or 3) -> [KD, KH, KW, C], one multiplier a channel."""
+    w = _with_depth(w)
+    if w.shape[1] != 1:
+        raise ValueError(f"expected depthwise weights [C, 1, *kernel], got shape {w.shape}")
+    return np.ascontiguousarray(w[:, 0].transpose(1, 2, 3, 0), np.float32)
 
 
 def pack_conv_transpose(

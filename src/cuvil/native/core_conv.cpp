@@ -7,13 +7,18 @@
 namespace cuvil {
 namespace {
 
-// The inputs of a tile of output pixels: window i begins at (y[i], x[i]), element `offset[i]` of
-// the input, of which only in-range positions may be read.
+// The inputs of a tile of output pixels: window i begins at (z[i], y[i], x[i]), element `offset[i]`
+// of the input, of which only in-range positions may be read.
 struct Windows {
   int64_t count;
-  int64_t y[MR], x[MR], offset[MR];
+  int64_t z[MR], y[MR], x[MR], offset[MR];
   bool inside;  // no window touches the padding
 };
+
+// One past the last position where a window of `taps` still ends within `size`.
+int64_t inside_end(int64_t size, int64_t taps, int64_t dilation) {
+  return size - (taps - 1) * dilation;
+}
 
 struct PixelRows {
   const ConvArgs& a;
@@ -24,12 +29,12 @@ struct PixelRows {
 
   explicit PixelRows(const ConvArgs& args) : a(args) {
     cg = a.c / a.groups;
-    taps = int64_t(a.kh) * a.kw;
+    taps = int64_t(a.kd) * a.kh * a.kw;
     thread_bytes = conv_thread_bytes(taps, cg);
     runs = a.groups == 1 && (a.dw == 1 || a.kw == 1);
     zeros = static_cast<float*>(a.scratch);
-    parts = static_cast<char*>(a.scratch) + round_up(conv_zero_row(taps, cg), 16) * 4;
-    fill_floats(zeros, 0, conv_zero_row(taps, cg));
+    parts = static_cast<char*>(a.scratch) + round_up(conv_zero_row(a.kw, cg), 16) * 4;
+    fill_floats(zeros, 0, conv_zero_row(a.kw, cg));
   }
 
   const float** table(int32_t thread) const {
@@ -43,21 +48,35 @@ struct PixelRows {
     Windows win;
     win.count = mr;
     win.inside = true;
-    int64_t ox = m0 % a.ow, oy = m0 / a.ow % a.oh, image = m0 / (a.ow * a.oh);
-    const int64_t y_end = a.h - int64_t(a.kh - 1) * a.dh, x_end = a.w - int64_t(a.kw - 1) * a.dw;
+    const int64_t line = m0 / a.ow, plane = line / a.oh;
+    const bool flat = a.od == 1;  // spares a division
+    int64_t image = flat ? plane : plane / a.od;
+    int64_t ox = m0 % a.ow, oy = line % a.oh, oz = flat ? 0 : plane % a.od;
+    const int64_t z_end = inside_end(a.d, a.kd, a.dd), y_end = inside_end(a.h, a.kh, a.dh),
+                  x_end = inside_end(a.w, a.kw, a.dw);
     for (int64_t i = 0; i < mr; ++i) {
-      const int64_t y = oy * a.sh - a.ph, x = ox * a.sw - a.pw;
+      const int64_t z = oz * a.sd - a.pd, y = oy * a.sh - a.ph, x = ox * a.sw - a.pw;
+      win.z[i] = z;
       win.y[i] = y;
       win.x[i] = x;
-      win.offset[i] = ((image * a.h + y) * a.w + x) * a.c;
-      win.inside &= y >= 0 && y < y_end && x >= 0 && x < x_end;
-      if (++ox == a.ow) {
-        ox = 0;
-        if (++oy == a.oh) oy = 0, ++image;
-      }
+      win.offset[i] = (((image * a.d + z) * a.h + y) * a.w + x) * a.c;
+      win.inside &= z >= 0 && z < z_end && y >= 0 && y < y_end && x >= 0 && x < x_end;
+      if (++ox < a.ow) continue;
+      ox = 0;
+      if (++oy < a.oh) continue;
+      oy = 0;
+      if (++oz == a.od) oz = 0, ++image;
     }
     return win;
   }
+
+  // Whether tap row (q, r) of window i lies in an input row.
+  bool in_row(const Windows& win, int64_t i, int64_t q, int64_t r) const {
+    return uint64_t(win.z[i] + q * a.dd) < uint64_t(a.d) &&
+           uint64_t(win.y[i] + r * a.dh) < uint64_t(a.h);
+  }
+  // Elements from a window's first tap to tap row (q, r).
+  int64_t row_offset(int64_t q, int64_t r) const { return (q * a.dd * a.h + r * a.dh) * a.w * a.c; }
 
   TileOperands prepare(const TileRequest& want) const {
     const Windows win = locate(want.m0, want.mr);
@@ -72,23 +91,27 @@ struct PixelRows {
   TileOperands inside_rows(const Windows& win, const float* group, const float** entry) const {
     const float** const first = entry;
     const int64_t columns = runs ? 1 : a.kw;
-    for (int64_t r = 0; r < a.kh; ++r)
-      for (int64_t j = 0; j < columns; ++j, entry += MR) {
-        const float* tap = group + (r * a.dh * a.w + j * a.dw) * a.c;
-        for (int64_t i = 0; i < win.count; ++i) entry[i] = tap + win.offset[i];
-      }
-    return {first, a.kh * columns, runs ? a.kw * cg : cg};
+    for (int64_t q = 0; q < a.kd; ++q)
+      for (int64_t r = 0; r < a.kh; ++r)
+        for (int64_t j = 0; j < columns; ++j, entry += MR) {
+          const float* tap = group + (row_offset(q, r) + j * a.dw * a.c);
+          for (int64_t i = 0; i < win.count; ++i) entry[i] = tap + win.offset[i];
+        }
+    return {first, int64_t(a.kd) * a.kh * columns, runs ? a.kw * cg : cg};
   }
 
   TileOperands border_rows(const Windows& win, const float* group, const float** entry) const {
     const float** const first = entry;
-    for (int64_t r = 0; r < a.kh; ++r)
-      for (int64_t j = 0; j < a.kw; ++j, entry += MR) {
-        const int64_t dy = r * a.dh, dx = j * a.dw, tap = (dy * a.w + dx) * a.c;
-        for (int64_t i = 0; i < win.count; ++i) {
-          const bool exists = uint64_t(win.y[i] + dy) < uint64_t(a.h) &&
-                              uint64_t(win.x[i] + dx) < uint64_t(a.w);
-          entry[i] = exists ? group + (win.offset[i] + tap) : zeros;
+    int64_t width[MR];  // of the input row; 0 where there is none
+    for (int64_t q = 0; q < a.kd; ++q)
+      for (int64_t r = 0; r < a.kh; ++r) {
+        for (int64_t i = 0; i < win.count; ++i) width[i] = in_row(win, i, q, r) ? a.w : 0;
+        for (int64_t j = 0; j < a.kw; ++j, entry += MR) {
+          const int64_t dx = j * a.dw, tap = row_offset(q, r) + dx * a.c;
+          for (int64_t i = 0; i < win.count; ++i) {
+            const bool exists = uint64_t(win.x[i] + dx) < uint64_t(width[i]);
+            entry[i] = exists ? group + (win.offset[i] + tap) : zeros;
+          }
         }
       }
     return {first, taps, cg};
@@ -98,43 +121,45 @@ struct PixelRows {
   TileOperands patched_rows(const Windows& win, const float** entry, float* copies) const {
     const float** const first = entry;
     const int64_t run = a.kw * cg;
-    for (int64_t r = 0; r < a.kh; ++r, entry += MR)
-      for (int64_t i = 0; i < win.count; ++i) {
-        const int64_t left = max64(0, min64(-win.x[i], a.kw)) * cg;
-        const int64_t right = max64(0, min64(a.w - win.x[i], a.kw)) * cg;
-        const float* src = a.x + (win.offset[i] + r * a.dh * a.w * a.c);
-        if (uint64_t(win.y[i] + r * a.dh) >= uint64_t(a.h) || left >= right) {
-          entry[i] = zeros;
-        } else if (right - left == run) {
-          entry[i] = src;
-        } else {
-          fill_floats(copies, 0, left);
-          copy_floats(copies + left, src + left, right - left);
-          fill_floats(copies + right, 0, run - right);
-          entry[i] = copies;
-          copies += run;
+    for (int64_t q = 0; q < a.kd; ++q)
+      for (int64_t r = 0; r < a.kh; ++r, entry += MR)
+        for (int64_t i = 0; i < win.count; ++i) {
+          const int64_t left = max64(0, min64(-win.x[i], a.kw)) * cg;
+          const int64_t right = max64(0, min64(a.w - win.x[i], a.kw)) * cg;
+          const float* src = a.x + (win.offset[i] + row_offset(q, r));
+          if (left >= right || !in_row(win, i, q, r)) {
+            entry[i] = zeros;
+          } else if (right - left == run) {
+            entry[i] = src;
+          } else {
+            fill_floats(copies, 0, left);
+            copy_floats(copies + left, src + left, right - left);
+            fill_floats(copies + right, 0, run - right);
+            entry[i] = copies;
+            copies += run;
+          }
         }
-      }
-    return {first, a.kh, run};
+    return {first, int64_t(a.kd) * a.kh, run};
   }
 };
 
 bool is_matrix_product(const ConvArgs& a) {
-  return a.kh == 1 && a.kw == 1 && a.sh == 1 && a.sw == 1 && a.ph == 0 && a.pw == 0 &&
-         a.groups == 1 && a.oh == a.h && a.ow == a.w;
+  const bool pointwise = a.kd == 1 && a.kh == 1 && a.kw == 1 && a.groups == 1;
+  return pointwise && a.sd == 1 && a.sh == 1 && a.sw == 1 && a.pd == 0 && a.ph == 0 && a.pw == 0 &&
+         a.od == a.d && a.oh == a.h && a.ow == a.w;
 }
 
 }  // namespace
 
-void conv2d_f32(const ConvArgs& a) {
-  const int64_t pixels = a.n * a.oh * a.ow, og = a.oc / a.groups, cg = a.c / a.groups;
+void conv_f32(const ConvArgs& a) {
+  const int64_t pixels = a.n * a.od * a.oh * a.ow, og = a.oc / a.groups, cg = a.c / a.groups;
   if (pixels <= 0 || og <= 0) return;
   if (is_matrix_product(a)) {
     gemm_f32({1, pixels, og, cg, a.x, 0, cg, 1, a.w_packed, 0, a.y, 0, og, a.epilogue, a.scratch,
               a.pool});
     return;
   }
-  const int64_t k = int64_t(a.kh) * a.kw * cg;
+  const int64_t k = int64_t(a.kd) * a.kh * a.kw * cg;
   const int64_t row_limit = tile_rows_at(a.sw * a.c, cg);
   const int64_t group_size = packed_b_size(k, og);
   const Contraction p = {a.groups, pixels, og,   k,         a.w_packed, group_size, a.y,

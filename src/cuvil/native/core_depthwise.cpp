@@ -6,6 +6,8 @@ namespace {
 
 constexpr double MIN_RANGE_NS = 15000;
 
+int64_t depthwise_taps(const DepthwiseArgs& a) { return int64_t(a.kd) * a.kh * a.kw; }
+
 // Channels [begin, end) of some neighbouring outputs: pixel p's go to out + p * stride.
 struct Piece {
   int64_t begin, end;
@@ -17,14 +19,17 @@ struct Piece {
 struct OutputRow {
   const DepthwiseArgs& a;
   const float* zeros;
-  const float** table;  // this thread's, [kh * kw][DEPTHWISE_PIXELS]
-  int64_t image, oy;
+  const float** table;  // this thread's, [taps][DEPTHWISE_PIXELS]
+  int64_t image, oz, oy;
 
-  // Input row that tap row i reads, as an element offset; -1 in the padding.
-  int64_t input_row(int64_t i) const {
-    const int64_t y = oy * a.sh - a.ph + i * a.dh;
-    return uint64_t(y) < uint64_t(a.h) ? (image * a.h + y) * a.w * a.c : -1;
+  // Input row that tap row (q, i) reads, as an element offset; -1 in the padding.
+  int64_t input_row(int64_t q, int64_t i) const {
+    const int64_t z = oz * a.sd - a.pd + q * a.dd, y = oy * a.sh - a.ph + i * a.dh;
+    const bool exists = uint64_t(z) < uint64_t(a.d) && uint64_t(y) < uint64_t(a.h);
+    return exists ? ((image * a.d + z) * a.h + y) * a.w * a.c : -1;
   }
+  // Number of the output pixel at ox.
+  int64_t pixel(int64_t ox) const { return ((image * a.od + oz) * a.oh + oy) * a.ow + ox; }
   const float* input(int64_t row, int64_t x) const {
     return row >= 0 && uint64_t(x) < uint64_t(a.w) ? a.x + (row + x * a.c) : zeros;
   }
@@ -42,7 +47,7 @@ int64_t piece_end(int64_t begin, int64_t c) {
 template <int PX, class Body>
 CUVIL_INLINE void each_piece(const OutputRow& row, int64_t ox, const Body& body) {
   const DepthwiseArgs& a = row.a;
-  const int64_t m0 = (row.image * a.oh + row.oy) * a.ow + ox;
+  const int64_t m0 = row.pixel(ox);
   if (!a.epilogue.fn) {
     body(Piece{0, a.c, a.y + m0 * a.c, a.c});
     return;
@@ -93,7 +98,7 @@ struct FixedWindow {
     const int64_t x0 = ox * SW - a.pw;
     const bool inside = x0 >= 0 && x0 + COLUMNS <= a.w;
     for (int i = 0; i < KH; ++i) {
-      const int64_t base = row.input_row(i);
+      const int64_t base = row.input_row(0, i);
       const float** entry = table + i * COLUMNS;
       if (base >= 0 && inside) {
         for (int q = 0; q < COLUMNS; ++q) entry[q] = a.x + (base + (x0 + q) * a.c);
@@ -110,7 +115,7 @@ struct FixedWindow {
 // Table [taps][DEPTHWISE_PIXELS]. PARTIAL: the piece is shorter than a vector.
 template <int PX, bool PARTIAL>
 __attribute__((noinline)) void separate_taps(const OutputRow& row, const Piece& part) {
-  const int64_t c = row.a.c, taps = int64_t(row.a.kh) * row.a.kw;
+  const int64_t c = row.a.c, taps = depthwise_taps(row.a);
   const int64_t lanes = PARTIAL ? part.end - part.begin : VL;
   for (int64_t at = part.begin; at < part.end; at += VL) {
     const int64_t ch = PARTIAL ? at : min64(at, part.end - VL);
@@ -137,12 +142,13 @@ struct AnyWindow {
   static void pixels(const OutputRow& row, int64_t ox) {
     const DepthwiseArgs& a = row.a;
     const float** entry = row.table;
-    for (int64_t i = 0; i < a.kh; ++i) {
-      const int64_t base = row.input_row(i);
-      for (int64_t j = 0; j < a.kw; ++j, entry += DEPTHWISE_PIXELS)
-        for (int p = 0; p < PX; ++p)
-          entry[p] = row.input(base, (ox + p) * a.sw - a.pw + j * a.dw);
-    }
+    for (int64_t q = 0; q < a.kd; ++q)
+      for (int64_t i = 0; i < a.kh; ++i) {
+        const int64_t base = row.input_row(q, i);
+        for (int64_t j = 0; j < a.kw; ++j, entry += DEPTHWISE_PIXELS)
+          for (int p = 0; p < PX; ++p)
+            entry[p] = row.input(base, (ox + p) * a.sw - a.pw + j * a.dw);
+      }
     each_piece<PX>(row, ox, [&](const Piece& part) {
       if (part.end - part.begin < VL) separate_taps<PX, true>(row, part);
       else separate_taps<PX, false>(row, part);
@@ -163,9 +169,9 @@ static_assert(DEPTHWISE_PIXELS == 7, "convolve_row's widest step");
 
 template <class Window>
 void convolve(const DepthwiseArgs& a) {
-  const int64_t rows = a.n * a.oh;
+  const int64_t rows = a.n * a.od * a.oh;
   if (rows <= 0 || a.ow <= 0 || a.c <= 0) return;
-  const int64_t taps = int64_t(a.kh) * a.kw;
+  const int64_t taps = depthwise_taps(a);
   float* zeros = static_cast<float*>(a.scratch);
   char* tables = static_cast<char*>(a.scratch) + round_up(a.c, 16) * 4;
   const int64_t table_bytes = round_up(8 * DEPTHWISE_PIXELS * taps, 64);
@@ -177,7 +183,7 @@ void convolve(const DepthwiseArgs& a) {
   parallel_for(a.pool, rows, grain, [&](int64_t begin, int64_t end, int32_t thread) {
     const float** table = reinterpret_cast<const float**>(tables + thread * table_bytes);
     for (int64_t r = begin; r < end; ++r)
-      convolve_row<Window>(OutputRow{a, zeros, table, r / a.oh, r % a.oh});
+      convolve_row<Window>(OutputRow{a, zeros, table, r / a.oh / a.od, r / a.oh % a.od, r % a.oh});
   });
 }
 
@@ -194,7 +200,7 @@ template void depthwise_f32<3, 3, 2, 2>(const DepthwiseArgs&);
 template void depthwise_f32<5, 5, 1, 1>(const DepthwiseArgs&);
 template void depthwise_f32<5, 5, 2, 2>(const DepthwiseArgs&);
 
-void depthwise_conv2d_f32(const DepthwiseArgs& args) {
+void depthwise_conv_f32(const DepthwiseArgs& args) {
   DepthwiseArgs a = args;
   if (a.w == 1 && a.kw == 1 && a.pw == 0 && a.ow == 1) {  // a column: walk along it, not across
     a.w = a.h, a.h = 1;
@@ -203,7 +209,7 @@ void depthwise_conv2d_f32(const DepthwiseArgs& args) {
     a.sw = a.sh, a.dw = a.dh;
     a.pw = a.ph, a.ph = 0;
   }
-  const bool dense = a.dh == 1 && a.dw == 1 && a.sh == a.sw && a.kh == a.kw;
+  const bool dense = a.kd == 1 && a.dh == 1 && a.dw == 1 && a.sh == a.sw && a.kh == a.kw;
   if (dense && a.kh == 3 && a.sh == 1) return depthwise_f32<3, 3, 1, 1>(a);
   if (dense && a.kh == 3 && a.sh == 2) return depthwise_f32<3, 3, 2, 2>(a);
   if (dense && a.kh == 5 && a.sh == 1) return depthwise_f32<5, 5, 1, 1>(a);

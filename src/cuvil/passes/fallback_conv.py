@@ -1,7 +1,8 @@
 """Convolutions without a native kernel become matrix products or convolutions that have one.
 
-In: convolutions of any type and rank, without a bias. Out: f32 convolutions of one or two spatial
-dimensions whose weights are constant, and products. All rules work with the channels last.
+In: convolutions of any type and rank, without a bias. Out: f32 convolutions whose weights are
+constant and whose rank the native kernels have, and products. All rules work with the channels
+last.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from cuvil.analysis.contraction_views import NATIVE_RANK
 from cuvil.ir.core import Op, Value, Weight
 from cuvil.ir.types import BF16, F16, F32
 from cuvil.passes.decompose import Writer
@@ -28,7 +30,7 @@ def _static(values: Sequence[Dim]) -> list[int] | None:
 def _is_native(op: Op) -> bool:
     """Whether the native kernels take it, once its channels are last."""
     f32 = op.type.dtype == F32 and all(v.type.dtype == F32 for v in op.operands)
-    return f32 and op.type.rank <= 4 and constant_of(op.operands[1]) is not None
+    return f32 and op.type.rank <= NATIVE_RANK[op.short] and constant_of(op.operands[1]) is not None
 
 
 def _not_here(op: Op) -> Refusal | None:
@@ -115,47 +117,6 @@ class _Movements:
         return self.write.reshape(self.turned(value, perm), final)
 
 
-@rule("conv-of-depth", "conv")
-def conv_of_depth(op: Op, context: Context) -> Outcome:
-    """conv(x[N, D, H, W, C], w) -> conv of [N * D', H, W, KD * C]: depth becomes channels"""
-    refusal = _not_here(op)
-    if refusal is not None:
-        return refusal
-    weight = op.operands[1]
-    if op.type.rank != 5 or op.type.dtype != F32 or constant_of(weight) is None:
-        return Refusal("it is no f32 convolution over depth with constant weights")
-    shape = _static(weight.type.shape)
-    assert shape is not None
-    outputs, depth, taps, *kernel = shape
-    a, groups = op.attrs, op.attrs["groups"]
-
-    def action(rw: Rewriter) -> list[Value]:
-        m = _Movements(rw)
-        x = m.padded(m.channels_last(op), 1, a["pads_lo"][0], a["pads_hi"][0])
-        n, _, h, width, _ = x.type.shape
-        places = op.type.shape[1 if a.get("channels_last") else 2]
-        pieces = []
-        for t in range(taps):
-            piece = m.part(x, 1, t * a["dilations"][0], places, a["strides"][0])
-            pieces.append(m.write.reshape(piece, (mul(n, places), h, width, groups, 1, depth)))
-        image = m.write.reshape(
-            m.joined(pieces, 4), (mul(n, places), h, width, groups * taps * depth)
-        )
-        w = m.weights(weight, shape, (0, 2, 1, 3, 4), (outputs, taps * depth, *kernel))
-        attrs = {
-            k: v[1:] for k, v in a.items() if k in ("strides", "pads_lo", "pads_hi", "dilations")
-        }
-        made = rw.op(
-            op.name,
-            [image, w],
-            {**attrs, "groups": groups, "has_bias": False, "channels_last": True},
-        ).result
-        out = m.write.reshape(made, (n, places, *made.type.shape[1:]))
-        return [m.as_asked(op, out)]
-
-    return action
-
-
 def _patches(m: _Movements, op: Op, kernel: Sequence[int]) -> Value:
     """[N, *spatial, C] to [N * places, taps, C]: what each window sees."""
     a = op.attrs
@@ -183,8 +144,6 @@ def conv_of_patches(op: Op, context: Context) -> Outcome:
     refusal = _not_here(op)
     if refusal is not None:
         return refusal
-    if op.type.rank == 5 and op.type.dtype == F32 and constant_of(op.operands[1]) is not None:
-        return Refusal("depth becomes channels")
     weight, groups = op.operands[1], op.attrs["groups"]
     kernel = _static(weight.type.shape[2:])
     if kernel is None:
@@ -276,4 +235,4 @@ def transposed_as_conv(op: Op, context: Context) -> Outcome:
     return action
 
 
-RULES: list[Rule] = [conv_of_depth, conv_of_patches, transposed_as_conv]
+RULES: list[Rule] = [conv_of_patches, transposed_as_conv]
