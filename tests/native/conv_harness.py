@@ -233,11 +233,8 @@ class Convolutions:
         threads: int = 1,
     ) -> np.ndarray:
         """y [n, *out, oc]; checks scratch, bounds, and that the epilogue saw each element once."""
-        size = getattr(self.library, f"{kind}_scratch")
-        size.restype = ctypes.c_int64
         channels = shape.c if kind == "depthwise" else shape.c // shape.groups
-        sizes = (math.prod(shape.kernel), shape.kw, channels)
-        count = size(*map(ctypes.c_int64, sizes), ctypes.c_int32(threads)) // 4
+        count = self.scratch_bytes(kind, shape.kernel, channels, threads) // 4
         scratch = aligned_zeros(count + 16)
         scratch[:] = np.nan
         total = shape.n * math.prod(out) * shape.oc
@@ -252,6 +249,13 @@ class Convolutions:
             assert (visits == 1).all(), "an element was not handed over exactly once"
             y = y / 2
         return y[:total].reshape(shape.n, *out, shape.oc)
+
+    def scratch_bytes(self, kind: str, kernel: Sizes, channels: int, threads: int) -> int:
+        """What the header of ``kind`` says; channels are those of a group."""
+        size = getattr(self.library, f"{kind}_scratch")
+        size.restype = ctypes.c_int64
+        sizes = (math.prod(kernel), kernel[-1], channels)
+        return int(size(*map(ctypes.c_int64, sizes), ctypes.c_int32(threads)))
 
     def conv(
         self, s: Shape, x: np.ndarray, w: np.ndarray, epilogue: bool = False, threads: int = 1

@@ -10,12 +10,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cuvil.codegen.contraction_kernel import (
+    THREADS,
+    conv_scratch,
+    conv_transpose_scratch,
+    depthwise_scratch,
+)
 from cuvil.codegen.packing import pack_conv_transpose, pack_conv_weights, pack_depthwise
+from cuvil.sym.expr import evaluate
 
 from .conv_harness import (
     CORE,
     Convolutions,
     Shape,
+    Sizes,
     conv_reference,
     normal,
     transposed_reference,
@@ -187,6 +195,23 @@ def test_transposed_with_stride_wider_than_kernel_leaves_zeros(native: Convoluti
     x, w = np.ones((1, 1, 3, 4, 5), np.float32), np.ones((5, 6, 1, 1), np.float32)
     y = native.transposed(s, x, w)
     assert (y[:, 0, ::3, ::2] == 5).all() and y.sum() == 5 * 6 * 12
+
+
+@pytest.mark.parametrize("channels", [0, 1, 3, 15, 16, 17, 100])
+@pytest.mark.parametrize("kernel", [(1, 1, 1), (1, 7, 7), (3, 2, 5)])
+def test_generated_code_reserves_the_scratch(
+    native: Convolutions, kernel: Sizes, channels: int
+) -> None:
+    taps, mr = math.prod(kernel), native.machine.mr
+    reserved = {
+        "conv": conv_scratch(taps, kernel[-1], channels, mr),
+        "transposed": conv_transpose_scratch(taps, channels, mr),
+        "depthwise": depthwise_scratch(taps, channels),
+    }
+    for kind, size in reserved.items():
+        for threads in (1, 3):
+            wanted = native.scratch_bytes(kind, kernel, channels, threads)
+            assert evaluate(size, {THREADS: threads}) == wanted, kind
 
 
 def test_padding_is_multiplied_as_zeros(native: Convolutions) -> None:

@@ -215,14 +215,31 @@ def _window(main: Op, x: Value, axes: str) -> dict[str, Dim]:
     return sizes
 
 
-def _scratch(row: int, table: Dim, copies: Dim = 0) -> Dim:
+def _scratch(row: int, pointers: int, copied: int = 0) -> Dim:
     """Bytes of a row of zeros of ``row`` floats and of each thread's pointers and copied floats."""
 
-    def lines(size: Dim) -> Dim:
-        return mul(floordiv(add(size, 63), 64), 64)
+    def lines(size: int) -> int:
+        return (size + 63) // 64 * 64
 
-    per_thread = add(lines(mul(table, 8)), lines(copies))
-    return add((row + 15) // 16 * 64, mul(symbol(THREADS), per_thread))
+    per_thread = lines(8 * pointers) + lines(4 * copied)
+    return add(lines(4 * row), mul(symbol(THREADS), per_thread))
+
+
+def conv_scratch(taps: int, kw: int, channels: int, mr: int) -> Dim:
+    """Native conv_scratch_bytes: ``channels`` are those of a group."""
+    short = channels < SHORT_RUN
+    copied = mr * taps * channels if short else 0
+    return _scratch(kw * channels if short else channels, mr * taps, copied)
+
+
+def depthwise_scratch(taps: int, channels: int) -> Dim:
+    """Native depthwise_scratch_bytes."""
+    return _scratch(channels, 7 * taps)
+
+
+def conv_transpose_scratch(taps: int, channels: int, mr: int) -> Dim:
+    """Native conv_transpose_scratch_bytes: ``channels`` are those of a group."""
+    return _scratch(channels, mr * taps)
 
 
 def _conv(op: Op, main: Op, facts: Facts, target: Target) -> Kernel:
@@ -242,23 +259,20 @@ def _conv(op: Op, main: Op, facts: Facts, target: Target) -> Kernel:
     assert isinstance(channels, int) and isinstance(taps, int) and isinstance(sizes["kw"], int)
     if depthwise:
         call.set("w_packed", call.constant(weight, "depthwise"))
-        scratch = _scratch(channels, 7 * taps)
+        scratch = depthwise_scratch(taps, channels)
         names = ("DepthwiseArgs", "depthwise_conv_f32", "depthwise.hpp")
     else:
         call.set("oc", out_channels)
         call.set("groups", groups)
         each = channels // groups
-        table = target.mr * taps
         if transposed:
             strides = f"{main.attrs['strides']}:{main.attrs['dilations']}"
             packing = f"conv_transpose:{groups}:{target.nr}:{strides}"
-            scratch = _scratch(each, table)
+            scratch = conv_transpose_scratch(taps, each, target.mr)
             names = ("ConvTransposeArgs", "conv_transpose2d_f32", "conv_transpose.hpp")
         else:
             packing = f"conv:{groups}:{target.nr}"
-            short = each < SHORT_RUN
-            copies = 4 * target.mr * taps * each if short else 0
-            scratch = _scratch(sizes["kw"] * each if short else each, table, copies)
+            scratch = conv_scratch(taps, sizes["kw"], each, target.mr)
             names = ("ConvArgs", "conv_f32", "conv.hpp")
         call.set("w_packed", call.constant(weight, packing))
     call.set("scratch", call.scratch(scratch))
