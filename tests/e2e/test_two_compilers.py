@@ -135,4 +135,4 @@ def test_a_killed_compiler_leaves_nothing_half_written(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_compilers_killed_at_many_points(tmp_path: Path) -> None:
-    _killed(tmp_path, 40)
+    _killed(tmp_path, 24)
