@@ -15,8 +15,14 @@ Exit codes: 0 done, 1 the check failed, 2 wrong use, 3 the model or artifact can
 Every verb takes --json (one document on stdout), --verbose and --debug.
 """
 
+# Help is no markup: dims in brackets would be taken for styles.
 app = typer.Typer(
-    help=_HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
+    help=_HELP,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"max_content_width": 100},
 )
 
 
@@ -37,9 +43,11 @@ def cuvil(
 
 app.command("compile")(compile.compile)
 app.command("run")(run.run)
-app.command("verify")(verify.verify)
-app.command("bench")(bench.bench)
-app.command("inspect")(inspect.inspect)
-app.command("ops")(ops.ops)
+app.command("verify", short_help="Compare with the model over a spread of shapes.")(verify.verify)
+app.command("bench", short_help="Measure an artifact or model beside other runtimes.")(bench.bench)
+app.command("inspect", short_help="Describe an artifact; print a model's intermediate forms.")(
+    inspect.inspect
+)
+app.command("ops", short_help="List a model's operators, and how each will be run.")(ops.ops)
 app.command("targets")(targets.targets)
 app.add_typer(cache.app, name="cache")

@@ -21,8 +21,9 @@ def bytes_text(count: int) -> str:
 
 
 def milliseconds(seconds: float) -> str:
-    """Three significant digits, in ms."""
-    return f"{seconds * 1e3:.3g} ms"
+    """Three significant digits or whole milliseconds: "0.0123 ms", "1230 ms"."""
+    value = seconds * 1e3
+    return f"{value:.3g} ms" if value < 999.5 else f"{value:.0f} ms"
 
 
 def signature_text(signature: Signature) -> str:
