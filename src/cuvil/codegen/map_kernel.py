@@ -17,6 +17,7 @@ from cuvil.codegen.loops import (
     parallel_count,
 )
 from cuvil.codegen.scalar import Access, Point, Writer
+from cuvil.codegen.transposed_copy import BLOCK, transposed_copy, write_transposed_copy
 from cuvil.ir.core import Op, Value
 from cuvil.ir.types import Shape
 from cuvil.sym.expr import Dim, add, mul, product, symbol, symbols_of
@@ -132,6 +133,12 @@ def _nest(
     merged, rename = merge_loops(loops, dry.accesses)
     tile = _transposing_pair(merged, dry.accesses, rename)
     writer = Writer(kernel, loop_facts(facts, loops), loop_names(loops), rename)
+    if tile is not None and len(outputs) == 1:
+        copy = transposed_copy(outputs[0][0], merged, dry.accesses, tile, facts)
+        if copy is not None:
+            lines, items = write_transposed_copy(writer, merged, copy, names[0])
+            _share(kernel, number, lines, writer.text(items), str(BLOCK * BLOCK))
+            return
     if tile is not None:
         lines, items, work, indent, closing = _tiled(writer, merged, tile)
     else:
@@ -147,16 +154,20 @@ def _nest(
     lines += point.lines + close_loops(closing, 1)
     if not merged:
         lines = ["  " + x for x in lines]
+    cost = max(1, len(point.lines) // 4)
+    _share(kernel, number, lines, writer.text(items), writer.text(mul(work, cost)))
+
+
+def _share(kernel: Kernel, number: int, lines: list[str], count: str, work: str) -> None:
+    """Loops over ``count`` items of ``work`` elements each, which threads share."""
     suffix = str(number) if number else ""
     kernel.body += (
         f"void range{suffix}(void* context, int64_t begin, int64_t end, int32_t) {{\n"
         "@UNPACK@\n" + "\n".join(lines) + "\n}\n"
     )
-    cost = max(1, len(point.lines) // 4)
-    grain = f"cuvil::grain({writer.text(mul(work, cost))})"
-    count = writer.text(items)
     kernel.launch += (
-        f"  cuvil::parallel_for(rc.pool, {count}, {grain}, range{suffix}, (void*)&k);\n"
+        f"  cuvil::parallel_for(rc.pool, {count}, cuvil::grain({work}), range{suffix}, "
+        "(void*)&k);\n"
     )
 
 
