@@ -8,7 +8,8 @@ namespace cuvil {
 namespace {
 
 // The inputs of a tile of output pixels: window i begins at (z[i], y[i], x[i]), element `offset[i]`
-// of the input, of which only in-range positions may be read.
+// of the input, of which only in-range positions may be read. Windows past `count` repeat the last
+// one, so that loops over a table's MR entries have a fixed length.
 struct Windows {
   int64_t count;
   int64_t z[MR], y[MR], x[MR], offset[MR];
@@ -67,6 +68,12 @@ struct PixelRows {
       oy = 0;
       if (++oz == a.od) oz = 0, ++image;
     }
+    for (int64_t i = mr; i < MR; ++i) {
+      win.z[i] = win.z[mr - 1];
+      win.y[i] = win.y[mr - 1];
+      win.x[i] = win.x[mr - 1];
+      win.offset[i] = win.offset[mr - 1];
+    }
     return win;
   }
 
@@ -95,22 +102,23 @@ struct PixelRows {
       for (int64_t r = 0; r < a.kh; ++r)
         for (int64_t j = 0; j < columns; ++j, entry += MR) {
           const float* tap = group + (row_offset(q, r) + j * a.dw * a.c);
-          for (int64_t i = 0; i < win.count; ++i) entry[i] = tap + win.offset[i];
+          for (int64_t i = 0; i < MR; ++i) entry[i] = tap + win.offset[i];
         }
     return {first, int64_t(a.kd) * a.kh * columns, runs ? a.kw * cg : cg};
   }
 
   TileOperands border_rows(const Windows& win, const float* group, const float** entry) const {
     const float** const first = entry;
+    const float* const outside = zeros;
     int64_t width[MR];  // of the input row; 0 where there is none
     for (int64_t q = 0; q < a.kd; ++q)
       for (int64_t r = 0; r < a.kh; ++r) {
-        for (int64_t i = 0; i < win.count; ++i) width[i] = in_row(win, i, q, r) ? a.w : 0;
+        for (int64_t i = 0; i < MR; ++i) width[i] = in_row(win, i, q, r) ? a.w : 0;
         for (int64_t j = 0; j < a.kw; ++j, entry += MR) {
           const int64_t dx = j * a.dw, tap = row_offset(q, r) + dx * a.c;
-          for (int64_t i = 0; i < win.count; ++i) {
+          for (int64_t i = 0; i < MR; ++i) {
             const bool exists = uint64_t(win.x[i] + dx) < uint64_t(width[i]);
-            entry[i] = exists ? group + (win.offset[i] + tap) : zeros;
+            entry[i] = exists ? group + (win.offset[i] + tap) : outside;
           }
         }
       }
@@ -120,26 +128,32 @@ struct PixelRows {
   // Kernel rows as runs also at the borders: those that the input doesn't hold whole are copied.
   TileOperands patched_rows(const Windows& win, const float** entry, float* copies) const {
     const float** const first = entry;
-    const int64_t run = a.kw * cg;
+    const float* const outside = zeros;
+    int64_t cut[MR], cuts = 0;  // windows that cross the left or the right border
+    for (int64_t i = 0; i < win.count; ++i)
+      if (win.x[i] < 0 || win.x[i] + a.kw > a.w) cut[cuts++] = i;
     for (int64_t q = 0; q < a.kd; ++q)
-      for (int64_t r = 0; r < a.kh; ++r, entry += MR)
-        for (int64_t i = 0; i < win.count; ++i) {
-          const int64_t left = max64(0, min64(-win.x[i], a.kw)) * cg;
-          const int64_t right = max64(0, min64(a.w - win.x[i], a.kw)) * cg;
-          const float* src = a.x + (win.offset[i] + row_offset(q, r));
-          if (left >= right || !in_row(win, i, q, r)) {
-            entry[i] = zeros;
-          } else if (right - left == run) {
-            entry[i] = src;
-          } else {
-            fill_floats(copies, 0, left);
-            copy_floats(copies + left, src + left, right - left);
-            fill_floats(copies + right, 0, run - right);
-            entry[i] = copies;
-            copies += run;
+      for (int64_t r = 0; r < a.kh; ++r, entry += MR) {
+        const float* row = a.x + row_offset(q, r);
+        for (int64_t i = 0; i < MR; ++i)
+          entry[i] = in_row(win, i, q, r) ? row + win.offset[i] : outside;
+        for (int64_t n = 0; n < cuts; ++n)
+          if (entry[cut[n]] != outside) {
+            entry[cut[n]] = patched(win.x[cut[n]], entry[cut[n]], copies);
+            copies += a.kw * cg;
           }
-        }
-    return {first, int64_t(a.kd) * a.kh, run};
+      }
+    return {first, int64_t(a.kd) * a.kh, a.kw * cg};
+  }
+
+  // The kernel row that begins at column x, address src, with zeros outside the input; in dst.
+  const float* patched(int64_t x, const float* src, float* dst) const {
+    const int64_t left = max64(0, min64(-x, a.kw)) * cg;
+    const int64_t right = max64(left, max64(0, min64(a.w - x, a.kw)) * cg);
+    fill_floats(dst, 0, left);
+    copy_floats(dst + left, src + left, right - left);
+    fill_floats(dst + right, 0, a.kw * cg - right);
+    return dst;
   }
 };
 
