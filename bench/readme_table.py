@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+import textwrap
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -37,7 +38,7 @@ MODELS = {
     "silero-vad": "Silero VAD",
 }
 PEERS = ("onnxruntime", "torch")
-HEADERS = ("one thread, batch 1", "cuvil", "onnxruntime", "torch", "library", "load")
+HEADERS = ("one thread, batch 1", "cuvil", "onnxruntime", "torch", "library", "load: in that order")
 _RULE = ("---", "---:", "---:", "---:", "---:", "---")
 
 
@@ -82,13 +83,14 @@ def markdown(rows: Sequence[Sequence[str]]) -> str:
     """The table with a line on how it was measured."""
     lines = [HEADERS, _RULE, *rows]
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return (
-        f"{table}\n\nThe fastest of many calls, all runtimes taking turns in one process on one "
-        f"core of {cpu()}; onnxruntime {version('onnxruntime')}, torch {version('torch')}, "
-        f"NumPy {np.__version__}. Library: machine code without weights. Load: a new process, from "
-        "imports to the first output, in the order of the columns. "
-        "`python bench/readme_table.py --write` writes this table."
+    note = (
+        "The fastest of many calls, all runtimes taking turns in one process on one core of "
+        f"{cpu()}; onnxruntime {version('onnxruntime')}, torch {version('torch')}, "
+        f"NumPy {np.__version__}. "
+        "Library: machine code, without weights. Load: a new process, from imports to the first "
+        "output. `python bench/readme_table.py --write` measures and writes this."
     )
+    return f"{table}\n\n{textwrap.fill(note, 120, break_on_hyphens=False)}"
 
 
 def cpu() -> str:

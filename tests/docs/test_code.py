@@ -11,7 +11,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # A block of code, and the indented text that follows it at once, if any: what it prints.
-_BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n((?:    [^\n]*\n|\n)+))?", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(
+    r"^```python\n(.*?)^```\n(?:\n((?:    [^\n]*\n|\n)+))?", re.MULTILINE | re.DOTALL
+)
 
 
 def blocks(text: str) -> Iterator[tuple[str, str]]:
