@@ -195,7 +195,15 @@ TORCH: tuple[Entry, ...] = (
 
 
 def _file(path: str) -> Callable[[Path], Any]:
-    return lambda folder: folder / path
+    """Of a folder of unpacked packages, or of one with a folder for each package."""
+
+    def make(folder: Path) -> Path:
+        found = next((p for p in (folder / path, *folder.glob(f"*/{path}")) if p.is_file()), None)
+        if found is None:
+            raise FileNotFoundError(f"no {path} in {folder}: run tools/fetch_models.py")
+        return found
+
+    return make
 
 
 _GLYPHS = {

@@ -1,0 +1,186 @@
+"""The models that the onnx package ships: compiled, against the outputs that come with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+from cuvil.errors import UnsupportedOpError
+from cuvil.frontends.onnx import capture_onnx
+from cuvil.ir.core import Module
+from cuvil.reference.interpreter import run_module
+from tests.frontends.onnx_models import run_ort
+from tests.models.build import quick_build
+from tests.models.judge import assert_alive, assert_close, run
+from tools import zoo
+
+Array = np.ndarray[Any, Any]
+DATA = Path(onnx.__file__).parent / "backend" / "test" / "data"
+
+# An artifact takes and gives numeric tensors; these take and give strings.
+STRINGS = tuple(
+    f"test_strnorm_model_{name}"
+    for name in (
+        "monday_casesensintive_lower", "monday_casesensintive_nochangecase",
+        "monday_casesensintive_upper", "monday_empty_output", "monday_insensintive_upper_twodim",
+        "nostopwords_nochangecase",
+    )
+)  # fmt: skip
+# Inputs that decide shapes: constants of the artifact, given at compile time.
+SHAPING = ("Expand", "SplitToSequence")
+SUITES = ("simple", "pytorch-converted", "pytorch-operator")
+FOLDERS = [p.parent for suite in SUITES for p in sorted((DATA / suite).glob("*/model.onnx"))]
+COMPILED = [folder for folder in FOLDERS if folder.name not in STRINGS]
+
+
+def tensor(path: Path) -> Array:
+    """The array of a file that holds one TensorProto."""
+    proto = TensorProto()
+    proto.ParseFromString(path.read_bytes())
+    return numpy_helper.to_array(proto)
+
+
+def numbered(folder: Path, kind: str) -> list[Array]:
+    """input_0.pb, input_1.pb ... or the outputs."""
+    return [tensor(folder / f"{kind}_{i}.pb") for i in range(len(list(folder.glob(f"{kind}_*"))))]
+
+
+def test_every_case_is_compiled_or_known_to_be_refused() -> None:
+    assert len(COMPILED) == 134 and len(FOLDERS) == 140
+
+
+@pytest.mark.parametrize("folder", COMPILED, ids=lambda p: f"{p.parent.name}-{p.name}")
+def test_case_gives_the_expected_outputs(folder: Path, tmp_path_factory: Any) -> None:
+    path = folder / "model.onnx"
+    graph = onnx.load(path).graph
+    stored = {t.name for t in graph.initializer}
+    names = [v.name for v in graph.input if v.name not in stored]
+    shaping = {n.op_type for n in graph.node} & {*SHAPING} or "sequence_model" in folder.name
+    objects = tmp_path_factory.getbasetemp()
+    sets = sorted(folder.glob("test_data_set_*"))
+    assert sets
+    for data in sets:
+        inputs = dict(zip(names, numbered(data, "input"), strict=True))
+        fixed = {k: v for k, v in inputs.items() if shaping and v.dtype.kind == "i"}
+        given = {k: v for k, v in inputs.items() if k not in fixed}
+        module = capture_onnx(path, fixed_inputs=fixed)
+        want = numbered(data, "output")
+        assert_close(run_module(module, given), want, "the reference")
+        with quick_build(module, objects) as artifact:
+            assert_close(run(artifact, given), want, "the artifact")
+
+
+@pytest.mark.parametrize("name", STRINGS)
+def test_strings_are_refused(name: str) -> None:
+    with pytest.raises(UnsupportedOpError, match="strings? (are|is) not supported"):
+        capture_onnx(DATA / "simple" / name / "model.onnx")
+
+
+def test_a_shape_given_by_an_input_is_refused_unless_fixed() -> None:
+    path = DATA / "simple" / "test_expand_shape_model1" / "model.onnx"
+    with pytest.raises(UnsupportedOpError, match="target shape depends on the data of an input"):
+        capture_onnx(path)
+    module = capture_onnx(path, fixed_inputs={"shape": np.array([3, 1], np.int64)})
+    assert module.source["fixed_inputs"] == ["shape"]
+    assert module.main.input_names == ["X"]
+
+
+def _ramp(module: Module) -> dict[str, Array]:
+    (value,) = module.main.inputs
+    shape = tuple(int(d) for d in value.type.shape)  # type: ignore[call-overload]
+    count = int(np.prod(shape))
+    return {value.name: (np.arange(count).reshape(shape) / count).astype(np.float32)}
+
+
+# Weights of half a gigabyte, folded from one number, take their time.
+HEAVY = ("bvlc_alexnet", "vgg19", "zfnet512")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n in HEAVY else n for n in zoo.LIGHT]
+)
+def test_classic_network_gives_the_expected_output(name: str, tmp_path: Path) -> None:
+    path = zoo.light(name)
+    module = capture_onnx(path)
+    assert all(v.type.is_static for v in module.main.outputs)
+    assert module.main.constraints == []
+    with quick_build(module, tmp_path) as artifact:
+        want = tensor(path.with_name(path.stem + "_output_0.pb"))
+        assert_close(run(artifact, _ramp(module)), [want], name)
+
+
+def randomised(proto: ModelProto) -> ModelProto:
+    """The network with random weights for those that are shipped as one repeated number."""
+    graph = proto.graph
+    rng = np.random.default_rng(0)
+    stored = {t.name: numpy_helper.to_array(t) for t in graph.initializer}
+    kept, weights = [], []
+    for node in graph.node:
+        if node.op_type != "ConstantOfShape":
+            kept.append(node)
+            continue
+        shape = stored[node.input[0]]
+        fan = max(int(np.prod(shape[1:])), 1)
+        # Vectors are variances and scales as well: they stay positive.
+        array = rng.uniform(0.5, 1.5, shape) if len(shape) == 1 else (
+            rng.standard_normal(shape) * np.sqrt(2 / fan)
+        )
+        weights.append(numpy_helper.from_array(array.astype(np.float32), node.output[0]))
+    del graph.node[:]
+    graph.node.extend(kept)
+    graph.initializer.extend(weights)
+    read = {name for node in kept for name in node.input}
+    held = [t for t in graph.initializer if t.name in read]
+    del graph.initializer[:]
+    graph.initializer.extend(held)
+    names = [v for v in graph.input if v.name in read]
+    del graph.input[:]
+    graph.input.extend(names)
+    return proto
+
+
+def _logits(proto: ModelProto) -> ModelProto:
+    """The network without its last softmax, which hides differences."""
+    last = proto.graph.node[-1]
+    if last.op_type != "Softmax":
+        return proto
+    kept = list(proto.graph.node)[:-1]
+    del proto.graph.node[:]
+    proto.graph.node.extend(kept)
+    del proto.graph.output[:]
+    proto.graph.output.append(
+        helper.make_tensor_value_info(last.input[0], TensorProto.FLOAT, None)
+    )
+    return proto
+
+
+def _against_onnxruntime(name: str, folder: Path) -> None:
+    proto = _logits(randomised(onnx.load(zoo.light(name))))
+    module = capture_onnx(proto)
+    inputs = _ramp(module)
+    want = run_ort(proto, inputs)
+    assert_alive(want, name)
+    with quick_build(module, folder, opt_level=3) as artifact:
+        assert_close(run(artifact, inputs), want, name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        n if n in ("squeezenet", "shufflenet") else pytest.param(n, marks=pytest.mark.slow)
+        for n in zoo.LIGHT
+    ],
+)
+def test_classic_network_with_random_weights(name: str, tmp_path: Path) -> None:
+    proto = _logits(randomised(onnx.load(zoo.light(name))))
+    module = capture_onnx(proto)
+    inputs = _ramp(module)
+    want = run_ort(proto, inputs)
+    assert_alive(want, name)
+    with quick_build(module, tmp_path, opt_level=3) as artifact:
+        assert_close(run(artifact, inputs), want, name)
