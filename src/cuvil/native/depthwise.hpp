@@ -2,8 +2,8 @@
 //   y[n, oz, oy, ox, ch] = sum of x[n, oz*sd - pd + q*dd, oy*sh - ph + i*dh, ox*sw - pw + j*dw, ch]
 //                                 * w[q, i, j, ch]
 // w: [kd][kh][kw][c] (packing.pack_depthwise). End pads are implied by od, oh and ow; a pixel
-// outside x is a row of zeros that is multiplied like any other. 2-D: d = od = kd = 1; 1-D: h = oh =
-// kh = 1 as well (w = ow = kw = 1 is turned round to that).
+// outside x is a row of zeros that is multiplied like any other. 2-D: d = od = kd = 1; 1-D:
+// h = oh = kh = 1 as well (w = ow = kw = 1 is turned round to that).
 // Vectors run over channels, several output pixels of one row stay in registers, so that an input
 // loaded once serves every pixel whose window holds it. 3x3 and 5x5 at strides 1 and 2 without
 // dilation or kd have kernels of their own, everything else a loop over taps. Products are added in
@@ -33,7 +33,8 @@ struct DepthwiseArgs {
 // Chooses among the kernels below.
 void depthwise_conv_f32(const DepthwiseArgs& args);
 
-// Requires args.kd == 1, args.kh == KH, ..., dh == dw == 1. Instantiated for 3x3 and 5x5 at strides 1 and 2 only.
+// Requires args.kd == 1, args.kh == KH, ..., dh == dw == 1. Instantiated for 3x3 and 5x5 at strides
+// 1 and 2 only.
 template <int KH, int KW, int SH, int SW>
 void depthwise_f32(const DepthwiseArgs& args);
 

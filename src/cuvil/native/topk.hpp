@@ -1,6 +1,6 @@
 // The k first elements in order along one axis of [outer][size][inner], with their positions.
-// Equal elements keep their order; NaN is greater than everything; -0 equals 0. A row of elements of
-// up to four bytes may have 2^32 of them.
+// Equal elements keep their order; NaN is greater than everything; -0 equals 0. A row of elements
+// of up to four bytes may have 2^32 of them.
 #pragma once
 #include "kernel.hpp"
 

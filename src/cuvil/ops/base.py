@@ -41,8 +41,8 @@ class ShapeContext:
 
     @property
     def facts(self) -> Facts:
-        """Bounds known so far."""
-        return Facts(self.symbols)
+        """Bounds known so far, and the inequalities that were required."""
+        return Facts(self.symbols, assumed=[d for c in self.constraints for d in _inequality(c)])
 
     def new_symbol(self, prefix: str, low: int = 0, high: int | None = None) -> Expr:
         """A symbol nobody has yet, with inclusive bounds."""
@@ -96,6 +96,17 @@ class ShapeContext:
                     current = self.same(current, shape[at], f"{why}: dimension {axis}")
             result.append(current)
         return tuple(result)
+
+
+def _inequality(constraint: Constraint) -> list[Dim]:
+    """What is >= 0 where the constraint holds; nothing for == and !=."""
+    left, right = constraint.left, constraint.right
+    if constraint.relation in ("<", "<="):
+        left, right = right, left
+    elif constraint.relation not in (">", ">="):
+        return []
+    strict = constraint.relation in ("<", ">")
+    return [add(add(left, mul(right, -1)), -1 if strict else 0)]
 
 
 @dataclass(frozen=True)

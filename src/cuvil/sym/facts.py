@@ -8,7 +8,7 @@ decide is left unproved (never guessed).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from cuvil.sym.expr import (
     APPLY,
@@ -36,18 +36,25 @@ class Facts:
         self,
         symbols: Mapping[str, tuple[int, int | None]] | None = None,
         loops: Mapping[str, Bounds] | None = None,
+        assumed: Sequence[Dim] = (),
     ) -> None:
         self.symbols = dict(symbols or {})
         self.loops = dict(loops or {})
+        self.assumed = tuple(assumed)  # expressions that are taken to be >= 0
 
     def with_loops(self, loops: Mapping[str, Bounds]) -> Facts:
         """The same facts and more loop variables."""
-        return Facts(self.symbols, {**self.loops, **loops})
+        return Facts(self.symbols, {**self.loops, **loops}, self.assumed)
 
     def nonnegative(self, value: Dim) -> bool:
         """Whether value >= 0 is proved."""
         if isinstance(value, int):
             return value >= 0
+        return self._proved(value) or any(
+            self._proved(add(value, mul(known, -1))) for known in self.assumed
+        )
+
+    def _proved(self, value: Dim) -> bool:
         lowest = self._lowest(value)
         return lowest is not None and self._coefficients_nonnegative(lowest)
 
@@ -98,6 +105,7 @@ class Facts:
             total = add(total, term)
         return total
 
+    # Assumptions are not used inside: what they subtract may hold the very function again.
     def _function_end(self, kind: str, args: tuple[Dim, ...], upper: bool) -> Dim | None:
         a, b = args
         if kind == "mod":
@@ -109,15 +117,15 @@ class Facts:
                 low = self._interval(a)[0]
                 if low is not None and isinstance(b, int):
                     return low // b
-                return 0 if self.nonnegative(a) else None
-            return a if self.nonnegative(a) and self.positive(b) else None
+                return 0 if self._proved(a) else None
+            return a if self._proved(a) and self._proved(add(b, -1)) else None
         if kind == "max":
             if not upper:
                 return a if isinstance(b, int) else b
             return None
         if kind == "min" and upper:
             return a if isinstance(b, int) else b
-        if kind == "min" and self.nonnegative(a) and self.nonnegative(b):
+        if kind == "min" and self._proved(a) and self._proved(b):
             return 0
         return None
 

@@ -140,5 +140,7 @@ def tree_of_spec(spec: Any, leaf: Callable[[], Json]) -> Json:
 
 
 def _children(spec: Any) -> list[Any]:
-    children = getattr(spec, "children_specs", None)
-    return list(children() if callable(children) else children or ())
+    children = getattr(spec, "children", None)  # children_specs before torch 2.9
+    if callable(children):
+        return list(children())
+    return list(getattr(spec, "children_specs", None) or ())
