@@ -53,26 +53,26 @@ struct PixelRows {
     const bool flat = a.od == 1;  // spares a division
     int64_t image = flat ? plane : plane / a.od;
     int64_t ox = m0 % a.ow, oy = line % a.oh, oz = flat ? 0 : plane % a.od;
-    const int64_t z_end = inside_end(a.d, a.kd, a.dd), y_end = inside_end(a.h, a.kh, a.dh),
-                  x_end = inside_end(a.w, a.kw, a.dw);
-    for (int64_t i = 0; i < mr; ++i) {
-      const int64_t z = oz * a.sd - a.pd, y = oy * a.sh - a.ph, x = ox * a.sw - a.pw;
-      win.z[i] = z;
-      win.y[i] = y;
-      win.x[i] = x;
-      win.offset[i] = (((image * a.d + z) * a.h + y) * a.w + x) * a.c;
-      win.inside &= z >= 0 && z < z_end && y >= 0 && y < y_end && x >= 0 && x < x_end;
-      if (++ox < a.ow) continue;
+    const int64_t x_end = inside_end(a.w, a.kw, a.dw);
+    for (int64_t i = 0; i < MR;) {
+      const int64_t z = oz * a.sd - a.pd, y = oy * a.sh - a.ph, first_x = ox * a.sw - a.pw;
+      const int64_t row = ((image * a.d + z) * a.h + y) * a.w;
+      win.inside &= z >= 0 && z < inside_end(a.d, a.kd, a.dd) && y >= 0 &&
+                    y < inside_end(a.h, a.kh, a.dh) && first_x >= 0;
+      const int64_t end = i + min64(mr - i, a.ow - ox), last = end == mr ? MR : end;
+      int64_t x = first_x;
+      for (; i < last; ++i) {
+        win.z[i] = z;
+        win.y[i] = y;
+        win.x[i] = x;
+        win.offset[i] = (row + x) * a.c;
+        if (i + 1 < end) x += a.sw;
+      }
+      win.inside &= x < x_end;
       ox = 0;
       if (++oy < a.oh) continue;
       oy = 0;
       if (++oz == a.od) oz = 0, ++image;
-    }
-    for (int64_t i = mr; i < MR; ++i) {
-      win.z[i] = win.z[mr - 1];
-      win.y[i] = win.y[mr - 1];
-      win.x[i] = win.x[mr - 1];
-      win.offset[i] = win.offset[mr - 1];
     }
     return win;
   }
