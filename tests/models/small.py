@@ -120,6 +120,24 @@ def whisper_encoder() -> torch.nn.Module:
     return tf.WhisperModel(config).encoder
 
 
+def t5_encoder() -> torch.nn.Module:
+    """Two layers; positions are relative."""
+    config = tf.T5Config(
+        vocab_size=VOCABULARY, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4
+    )
+    return tf.T5EncoderModel(config)
+
+
+def swin() -> torch.nn.Module:
+    """Two stages; every second layer has shifted windows."""
+    return tf.SwinModel(
+        tf.SwinConfig(
+            image_size=32, patch_size=4, embed_dim=8, depths=[2, 2], num_heads=[2, 2],
+            window_size=4,
+        )
+    )  # fmt: skip
+
+
 def mlp() -> torch.nn.Module:
     """Two layers."""
     return torch.nn.Sequential(torch.nn.Linear(20, 33), torch.nn.ReLU(), torch.nn.Linear(33, 10))
@@ -141,6 +159,8 @@ MODELS: Mapping[str, Small] = {
     "bert": Small(bert, _masked, _MASKED, _TEXT_SIZES),
     "gpt2": Small(gpt2, _ids, _IDS, _TEXT_SIZES),
     "llama": Small(llama, _ids, _IDS, _TEXT_SIZES),
+    "t5-encoder": Small(t5_encoder, _ids, _IDS, _TEXT_SIZES),
+    "swin": Small(swin, _picture, _BATCH, _BATCHES),
     "vit": Small(vit, _picture, _BATCH, _BATCHES),
     "resnet": Small(resnet, _picture, _ANY_PICTURE, ((2, 32, 32), (1, 33, 20), (3, 17, 48))),
     "mobilenet": Small(mobilenet, _picture, _BATCH, _BATCHES),

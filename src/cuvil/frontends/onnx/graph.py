@@ -30,6 +30,8 @@ def reads(node: NodeProto, depth: int = 0) -> set[str]:
     if depth > 64:
         raise InvalidModelError("graphs are nested more than 64 deep")
     names = {name for name in node.input if name}
+    if node.op_type == "Gradient":  # it also names the tensor that is differentiated
+        names |= {a.s.decode("utf-8", "replace") for a in node.attribute if a.name == "y"}
     for graph in subgraphs(node):
         inside = {value.name for value in graph.input} | {t.name for t in graph.initializer}
         for inner in graph.node:

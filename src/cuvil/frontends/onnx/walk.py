@@ -15,6 +15,8 @@ from onnx import AttributeProto, FunctionProto, NodeProto
 from cuvil.errors import CuvilError, InvalidModelError, UnsupportedNode
 from cuvil.frontends.onnx.attributes import Raw, node_attributes, python_value
 from cuvil.frontends.onnx.expansion import defined_by_function, expansion, without_inputs
+from cuvil.frontends.onnx.gradient import DOMAIN as TRAINING
+from cuvil.frontends.onnx.gradient import gradient
 from cuvil.frontends.onnx.graph import node_label, ordered
 from cuvil.frontends.onnx.load import opset_table
 from cuvil.frontends.onnx.node import Item, ItemList, Node, Refused
@@ -110,7 +112,7 @@ class Walker:
         if (place.domain, op) in self.context.functions:
             return True
         if place.domain != "":
-            return False
+            return (place.domain, op) == (TRAINING, "Gradient")
         if op in HANDLERS or op in CONTROL:
             return True
         return op not in REASONS and defined_by_function(op, place.version)
@@ -160,6 +162,8 @@ class Walker:
             proto.op_type, place.domain, place.version, inputs, proto.output, attrs,
             self.context.e, self.context.knowledge, self.context.folder,
         )  # fmt: skip
+        if place.domain == TRAINING:
+            return gradient(node, lambda name: frame.scope[name])
         control = CONTROL.get(proto.op_type)
         if control is not None:
             return control(node, lambda g, given: self.subgraph(frame, place.label, g, given))

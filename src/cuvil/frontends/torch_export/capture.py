@@ -16,6 +16,7 @@ from cuvil.frontends.torch_export.emit import TorchEmitter
 from cuvil.frontends.torch_export.examples import resized
 from cuvil.frontends.torch_export.functional import decompose, functional, missing, written_buffers
 from cuvil.frontends.torch_export.guards import (
+    Kept,
     collect_guards,
     follows,
     outputs_agree,
@@ -130,13 +131,13 @@ class _Capture:
             naming.bounds,
             movable=self.traced.source is not None,
         )
-        return naming, [*kept.firm, *self._settled(kept.small, naming)]
+        return naming, [*kept.firm, *self._settled(kept, naming)]
 
-    def _settled(self, small: list[Constraint], naming: Naming) -> list[Constraint]:
-        if not small:
+    def _settled(self, kept: Kept, naming: Naming) -> list[Constraint]:
+        if not kept.small:
             return []
         agrees = _Agreement(self.traced, naming)
-        return settle_small(small, naming.bounds, self._sizes(naming), agrees)
+        return settle_small(kept.small, kept.firm, naming.bounds, self._sizes(naming), agrees)
 
     def _sizes(self, naming: Naming) -> dict[str, int]:
         return {n: s for n, s in self.traced.sizes.items() if n in naming.bounds}

@@ -146,7 +146,11 @@ Agrees = Callable[[Mapping[str, int]], bool]
 
 
 def settle_small(
-    small: Sequence[Constraint], bounds: Bounds, sizes: Mapping[str, int], agrees: Agrees
+    small: Sequence[Constraint],
+    firm: Sequence[Constraint],
+    bounds: Bounds,
+    sizes: Mapping[str, int],
+    agrees: Agrees,
 ) -> list[Constraint]:
     """Decide guards that exclude only small sizes, by running the program at those sizes.
 
@@ -154,6 +158,7 @@ def settle_small(
     ``agrees(sizes)`` says whether the traced program gives what the model gives. Where it does,
     the guard is dropped; where it doesn't, the size and those below stay excluded.
     """
+    sizes = _quick(sizes, bounds, firm, agrees)
     kept: list[Constraint] = []
     lowest: dict[str, int] = {}
     for name in sorted({n for g in small for n in g.symbols()}):
@@ -170,6 +175,22 @@ def settle_small(
     for constraint in kept:
         tighten(bounds, constraint)
     return kept
+
+
+def _quick(
+    sizes: Mapping[str, int], bounds: Bounds, firm: Sequence[Constraint], agrees: Agrees
+) -> Mapping[str, int]:
+    """Smaller sizes to run at, none of them below 4, if the model takes them."""
+    chosen = dict(sizes)
+    for name, size in sizes.items():
+        low, high = bounds[name]
+        for candidate in (SMALL + 1, 8, 16, 32, 64):
+            inside = low <= candidate < size and (high is None or candidate <= high)
+            table = {**chosen, name: candidate}
+            if inside and all(c.holds(table) for c in firm if c.symbols() <= table.keys()):
+                chosen = table
+                break
+    return chosen if chosen == sizes or agrees(chosen) else sizes
 
 
 def _at_least(name: str, low: int, small: Sequence[Constraint]) -> Constraint:
