@@ -237,6 +237,49 @@ def test_saved_program(tmp_path: Path) -> None:
     torch.testing.assert_close(torch.from_numpy(interpret(module, [x])[0]), expected)
 
 
+class Guarded(torch.nn.Module):
+    def forward(self, d: dict[str, Any], y: torch.Tensor) -> torch.Tensor:
+        x = d["a"][0]
+        if x.shape[1] % 4 == 0 and x.shape[0] * x.shape[1] < 1000:
+            return x.view(x.shape[0], -1, 4) * y
+        return x[:, :, None] + y
+
+
+def test_conditions_of_a_saved_program_are_kept(tmp_path: Path) -> None:
+    auto = torch.export.Dim.AUTO
+    args = ({"a": [torch.randn(3, 8)]}, torch.randn(4))
+    shapes = {"d": {"a": [{0: auto, 1: auto}]}, "y": None}
+    program = torch.export.export(Guarded(), args, dynamic_shapes=shapes, strict=False)
+    path = tmp_path / "guarded.pt2"
+    torch.export.save(program, str(path))
+    module = capture_torch(path)
+    assert dims(module) == ["d_a_0_0", "d_a_0_1"]
+
+    def allowed(rows: int, columns: int) -> bool:
+        sizes = {"d_a_0_0": rows, "d_a_0_1": columns}
+        bounds = all(
+            low <= sizes[name] and (high is None or sizes[name] <= high)
+            for name, (low, high) in module.main.symbols.items()
+        )
+        return bounds and all(c.holds(sizes) for c in module.main.constraints)
+
+    assert allowed(3, 8) and allowed(5, 16)
+    assert not allowed(3, 6) and not allowed(100, 16)
+    x, y = torch.randn(5, 16), torch.randn(4)
+    expected = Guarded()({"a": [x]}, y)
+    torch.testing.assert_close(torch.from_numpy(interpret(module, [x, y])[0]), expected)
+
+
+@pytest.mark.parametrize(
+    "text", ["f(L['x'].size()[0]) == 2", "L['z'].size()[0] == 2", "L['x'].size()[0] or 1", "("]
+)
+def test_conditions_that_cannot_be_read_are_refused(text: str) -> None:
+    program = exported()
+    program._guards_code = [text]
+    with pytest.raises(ShapeConstraintError, match="which can't be kept"):
+        capture_torch(program)
+
+
 def test_files_that_are_no_programs(tmp_path: Path) -> None:
     path = tmp_path / "bad.pt2"
     path.write_bytes(b"not a program")

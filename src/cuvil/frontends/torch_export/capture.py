@@ -31,11 +31,13 @@ from cuvil.frontends.torch_export.program import (
     load_program,
     trace_module,
 )
+from cuvil.frontends.torch_export.saved_guards import saved_guards
 from cuvil.frontends.torch_export.symbols import implied
 from cuvil.frontends.torch_export.weights import Weights, dtype_from_torch
 from cuvil.ir.core import Location, Module, Value
 from cuvil.ir.types import TensorType
 from cuvil.sym.constraint import Constraint
+from cuvil.sym.expr import Dim
 
 _ROUNDS = 4
 
@@ -123,6 +125,8 @@ class _Capture:
         self.traced.notes = list(dict.fromkeys([*self.traced.notes, *notes]))
         user = [naming.resolve(c) for c in self.constraints]
         guards = collect_guards(naming.env, self.traced.places, naming.symbols, self.traced.notes)
+        if self.traced.source is None:
+            guards += saved_guards(source, _sizes_by_name(source, naming))
         for constraint in user:
             if constraint.known() is False:
                 raise ShapeConstraintError(f"the constraint {constraint} never holds")
@@ -217,6 +221,25 @@ def _user_outputs(program: ExportedProgram) -> int:
         item.kind.name == "USER_OUTPUT" and type(item.arg).__name__ == "TensorArgument"
         for item in program.graph_signature.output_specs
     )
+
+
+def _sizes_by_name(program: ExportedProgram, naming: Naming) -> Callable[[str, int], Dim]:
+    """The dims of the input tensors by the names of their placeholders."""
+    tensors = {
+        node.name for node in program.graph.nodes
+        if node.op == "placeholder" and isinstance(node.meta.get("val"), torch.Tensor)
+    }  # fmt: skip
+    names = [
+        item.arg.name for item in program.graph_signature.input_specs
+        if item.kind.name == "USER_INPUT" and item.arg.name in tensors
+    ]  # fmt: skip
+    return lambda name, axis: naming.input_dims(_place(names, name))[axis]
+
+
+def _place(names: Sequence[str], name: str) -> int:
+    if name not in names:
+        raise KeyError(f"there is no input tensor {name}")
+    return names.index(name)
 
 
 class _Agreement:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -203,6 +204,9 @@ def _export(flat: _Flat, traced: Traced) -> ExportedProgram:
     with ExitStack() as stack:
         stack.enter_context(honest_shapes())
         stack.enter_context(symbolic_functions())
+        stack.enter_context(warnings.catch_warnings())
+        # What recurrent layers do with their flat weights; the exported program keeps them.
+        warnings.filterwarnings("ignore", "The tensor attributes? .* assigned during export")
         traced.places = stack.enter_context(guard_places())
         try:
             return torch.export.export(
