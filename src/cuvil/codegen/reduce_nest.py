@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cuvil.codegen.kernel import storage
 from cuvil.codegen.loops import Loop, unflatten
-from cuvil.codegen.reduction_rules import accumulator, combine, finish
+from cuvil.codegen.reduction_rules import combine, finish
 from cuvil.codegen.scalar import Point, Provider, Writer
 from cuvil.ir.core import Op
 from cuvil.sym.expr import Dim, product
@@ -152,7 +151,6 @@ class Nest:
 
     def collapse(self, point: Point, op: Op, acc: str, count: str) -> None:
         """Combine the lanes of rows pairwise; finish means."""
-        ctype = accumulator(op)
         if self.rows:
             lanes = ROW_LANES if self.folded else 1
             half = lanes // 2
@@ -167,7 +165,7 @@ class Nest:
             return
         text = finish(op, f"{acc}[lane]", count)
         if text != f"{acc}[lane]":
-            point.line(f"{_result_type(op, ctype)} {acc}_result[{COLUMN_LANES}];")
+            point.line(f"{op.type.dtype.cxx} {acc}_result[{COLUMN_LANES}];")
             point.line(
                 f"for (int64_t lane = 0; lane < {COLUMN_LANES}; ++lane) "
                 f"{acc}_result[lane] = {text};"
@@ -187,8 +185,3 @@ class Nest:
             return None
         axis = op.attrs["axis"] % len(domain)
         return "0" if domain[axis] == 1 else f"i{axis}"
-
-
-def _result_type(op: Op, ctype: str) -> str:
-    """The C++ type of a finished reduction."""
-    return storage(op.results[0].type.dtype) if op.short.startswith("arg") else ctype
