@@ -7,7 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import TensorProto
+from onnx.reference import ReferenceEvaluator
 
+from cuvil.frontends.onnx import capture_onnx
+from cuvil.reference.interpreter import run_module
 from tests.frontends.onnx_models import FLOAT, INT64, check, floats, model, node, one, retyped
 
 
@@ -107,3 +110,46 @@ def test_quantised_operators() -> None:
     )
     u8 = TensorProto.UINT8
     check(retyped(proto, u8, u8, FLOAT, u8, FLOAT, u8), {"x": floats(1, 2, 5, 6)})
+
+
+@pytest.mark.parametrize("flat", [True, False])
+@pytest.mark.parametrize("masked", ["", "bool", "float"])
+def test_attention_is_one_operator(flat: bool, masked: str) -> None:
+    """Grouped heads, a causal mask on top of a given one, a query row that sees no key."""
+    shapes: dict[str, Any] = {"q": ("b", 4, "s", 6), "k": ("b", 2, "s", 6), "v": ("b", 2, "s", 3)}
+    attrs: dict[str, Any] = {"is_causal": 1, "scale": 0.3}
+    if flat:
+        shapes = {"q": ("b", "s", 24), "k": ("b", "s", 12), "v": ("b", "s", 6)}
+        attrs |= {"q_num_heads": 4, "kv_num_heads": 2}
+    inputs = {k: (FLOAT, s) for k, s in shapes.items()}
+    if masked:
+        inputs["mask"] = (TensorProto.BOOL if masked == "bool" else FLOAT, ("s", "s"))
+    proto = model([node("Attention", list(inputs), ["y"], **attrs)], inputs, ["y"], opset=23, ir=10)
+    module = capture_onnx(proto)
+    assert [op.short for op in module.main.walk()].count("attention") == 1
+    for b, s in ((1, 1), (2, 5)):
+        sizes = {"b": b, "s": s}
+        arrays = {
+            k: floats(*(sizes.get(d, d) for d in shape), seed=i)
+            for i, (k, (_, shape)) in enumerate(inputs.items())
+        }
+        if masked == "bool":
+            arrays["mask"] = arrays["mask"] > 0
+            arrays["mask"][-1] = False
+        (want,) = ReferenceEvaluator(proto).run(None, arrays)
+        (got,) = run_module(module, arrays)
+        np.testing.assert_allclose(got, np.nan_to_num(want), rtol=1e-5, atol=1e-6)
+
+
+def test_attention_that_caches_keys_is_written_out() -> None:
+    shapes = {"q": (1, 2, 3, 4), "k": (1, 2, 3, 4), "v": (1, 2, 3, 4),
+              "pk": (1, 2, 5, 4), "pv": (1, 2, 5, 4)}  # fmt: skip
+    names = ["q", "k", "v", "", "pk", "pv"]
+    proto = model(
+        [node("Attention", names, ["y", "nk", "nv"])],
+        {k: (FLOAT, s) for k, s in shapes.items()}, ["y", "nk", "nv"], opset=23, ir=10,
+    )  # fmt: skip
+    arrays = {k: floats(*s, seed=i) for i, (k, s) in enumerate(shapes.items())}
+    got = run_module(capture_onnx(proto), arrays)
+    for a, b in zip(got, ReferenceEvaluator(proto).run(None, arrays), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Union
 
 import numpy as np
 
@@ -36,7 +36,8 @@ class ItemList:
 
 Item = Value | ItemList
 Result = Item | Sequence[Item | None]
-Handler = Callable[["Node"], Result]
+# None: ONNX's own function of the operator is taken instead.
+Handler = Callable[["Node"], Union[Result, None]]
 FIXED = "give this input's value at compile time, or export the model with it as a constant"
 
 

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from cuvil.frontends.onnx import (
     table_activation,
+    table_attention,
     table_conv,
     table_elementwise,
     table_linear,
@@ -27,6 +28,7 @@ from cuvil.frontends.onnx.node import Handler
 
 _FAMILIES = (
     table_activation,
+    table_attention,
     table_conv,
     table_elementwise,
     table_linear,

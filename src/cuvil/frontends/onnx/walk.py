@@ -168,10 +168,10 @@ class Walker:
         if control is not None:
             return control(node, lambda g, given: self.subgraph(frame, place.label, g, given))
         handler = HANDLERS.get(proto.op_type)
-        if handler is None:
+        result = handler(node) if handler is not None else None
+        if result is None:
             body, opsets, defaults = expansion(node, proto, raw)
             return self._call(frame, place, body, inputs, {**defaults, **raw}, opsets)
-        result = handler(node)
         return [result] if isinstance(result, (Value, ItemList)) else list(result)
 
     def _call(
