@@ -15,7 +15,7 @@ from cuvil.analysis.index_map import LOCAL, Index, offset_of
 from cuvil.codegen.kernel import Kernel
 from cuvil.codegen.loops import Loop, loop_facts, loop_names, merge_loops
 from cuvil.codegen.reduce_nest import COLUMN_LANES, Body, Nest
-from cuvil.codegen.reduction_rules import accumulator, combine, initial
+from cuvil.codegen.reduction_rules import accumulator, adds_floats, combine, initial
 from cuvil.codegen.scalar import Point, Provider, Writer
 from cuvil.ir.core import Op, Value
 from cuvil.ops.registry import registry
@@ -139,21 +139,24 @@ class _Reduce:
         self, nest: Nest, point: Point, stage: list[Op], number: int, full: Index, reduced: Index
     ) -> None:
         writer = nest.writer
-        names = {}
+        names, parts = {}, {}
         for op in stage:
             acc = writer.fresh("acc")
             names[id(op)] = acc
             nest.declare(point, acc, accumulator(op), initial(op))
+            if nest.in_blocks and adds_floats(op):
+                parts[id(op)] = (op, acc)
 
         def body(p: Point) -> None:
             for op in stage:
                 element = p.element(op.operands[0], full)
                 position = nest.position_text(op, self.domain)
-                for line in combine(op, f"{names[id(op)]}", nest.lane, element, position):
+                acc = names[id(op)] + ("_part" if id(op) in parts else "")
+                for line in combine(op, acc, nest.lane, element, position):
                     p.line(line)
             self._stash_outputs(p, number, full)
 
-        nest.walk(point, body, lanes=True)
+        nest.walk(point, body, lanes=True, parts=list(parts.values()))
         for op in stage:
             count = product(self.domain[a] for a in self.axes)
             nest.collapse(point, op, names[id(op)], writer.text(count))

@@ -6,16 +6,19 @@ where it is kept, a block of it forms the lanes ("columns").
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from cuvil.codegen.loops import Loop, unflatten
-from cuvil.codegen.reduction_rules import combine, finish
+from cuvil.codegen.reduction_rules import accumulator, combine, finish, initial
 from cuvil.codegen.scalar import Point, Provider, Writer
 from cuvil.ir.core import Op
 from cuvil.sym.expr import Dim, product
 
 ROW_LANES = 64
 COLUMN_LANES = 64
+# A sum over n > BLOCK elements is a sum of sums: an element then passes through BLOCK + n / BLOCK
+# roundings at most, not n (N. Higham, "The accuracy of floating point summation", 1993).
+BLOCK = 128
 
 Body = Callable[[Point], None]
 
@@ -53,16 +56,33 @@ class Nest:
         point.line(f"{ctype} {name}[{lanes}];")
         point.line(f"for (int64_t lane = 0; lane < {lanes}; ++lane) {name}[lane] = {value};")
 
-    def walk(self, point: Point, body: Body, lanes: bool = False) -> None:
-        """Loop over the reduced dimensions (and lanes); ``body(point)`` writes one element."""
+    @property
+    def in_blocks(self) -> bool:
+        """Whether the innermost reduced loop of columns is long enough to be cut into blocks."""
+        if self.rows or not self.folded:
+            return False
+        extent = self.folded[-1].extent
+        return not isinstance(extent, int) or extent > BLOCK
+
+    def walk(
+        self, point: Point, body: Body, lanes: bool = False,
+        parts: Sequence[tuple[Op, str]] = (),
+    ) -> None:  # fmt: skip
+        """Loop over the reduced dimensions (and lanes); ``body(point)`` writes one element.
+
+        ``parts`` are sums that are made in blocks: reductions with the name of their accumulator,
+        whose ``_part`` the body adds to.
+        """
         indent = point.indent
         folded = self.folded
-        plain = folded[:-1] if self.rows else folded
+        plain = folded[:-1] if self.rows or parts else folded
         for loop in plain:
             extent = self.writer.text(loop.extent)
             point.line(f"for (int64_t {loop.var} = 0; {loop.var} < {extent}; ++{loop.var}) {{")
             point.indent += 1
-        if self.rows and lanes:
+        if parts:
+            self._blocks(point, body, parts)
+        elif self.rows and lanes:
             self._row_lanes(point, body)
         elif self.rows:
             self._row(point, body)
@@ -71,6 +91,26 @@ class Nest:
         while point.indent > indent:
             point.indent -= 1
             point.line("}")
+
+    def _blocks(self, point: Point, body: Body, parts: Sequence[tuple[Op, str]]) -> None:
+        loop = self.folded[-1]
+        start, stop = self.writer.fresh("start"), self.writer.fresh("stop")
+        extent = self.writer.text(loop.extent)
+        point.line(f"for (int64_t {start} = 0; {start} < {extent}; {start} += {BLOCK}) {{")
+        point.indent += 1
+        for op, acc in parts:
+            self.declare(point, f"{acc}_part", accumulator(op), initial(op))
+        point.line(f"const int64_t {stop} = cuvil::minimum({start} + {BLOCK}, {extent});")
+        point.line(f"for (int64_t {loop.var} = {start}; {loop.var} < {stop}; ++{loop.var}) {{")
+        point.indent += 1
+        self._columns(point, body)
+        point.indent -= 1
+        point.line("}")
+        for op, acc in parts:
+            (line,) = combine(op, acc, "lane", f"{acc}_part[lane]", None)
+            point.line(f"for (int64_t lane = 0; lane < {COLUMN_LANES}; ++lane) {line}")
+        point.indent -= 1
+        point.line("}")
 
     def _inner(self, point: Point, body: Body, indent: int) -> list[str]:
         inner = Point(self.writer, indent, point)

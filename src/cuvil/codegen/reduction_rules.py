@@ -51,6 +51,11 @@ def accumulator(op: Op) -> str:
 _WRAPPING = ("reduce_sum", "reduce_prod", "reduce_mean")
 
 
+def adds_floats(op: Op) -> bool:
+    """A sum that rounds: long ones are made of shorter ones, so that errors grow slowly."""
+    return op.short in ("reduce_sum", "reduce_mean") and _dtype(op).is_float
+
+
 def initial(op: Op) -> str:
     """The start of an accumulator."""
     dtype = _dtype(op)
