@@ -9,6 +9,7 @@ import ctypes
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,6 +63,23 @@ class View(NamedTuple):
     shape: tuple[int, ...]
     keep: Any
     is_torch: bool = False
+
+
+@lru_cache(maxsize=1)
+def data_field() -> int:
+    """Where an array object holds its data pointer, in bytes from ``id(array)``; 0 if unknown.
+
+    In CPython the pointer follows the object header (PyArrayObject_fields in NumPy's C interface,
+    fixed since NumPy 1.0). Reading it there is ten times faster than asking the array.
+    """
+    if sys.implementation.name != "cpython":
+        return 0
+    place = object.__basicsize__
+    for array in (np.empty(3, np.float32), np.empty((2, 5), np.uint8)[1:]):
+        held = ctypes.c_void_p.from_address(id(array) + place).value
+        if held != array.__array_interface__["data"][0]:
+            return 0
+    return place
 
 
 def address_of(array: np.ndarray[Any, Any]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import struct
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -17,15 +17,14 @@ from cuvil.ir.signature import MAX_BYTES, TensorSpec
 from cuvil.package.format import StrPath
 from cuvil.package.manifest import Manifest
 from cuvil.runtime.arena import EMPTY, Arena
-from cuvil.runtime.arrays import Slot, View, new_output, view_input, view_output
+from cuvil.runtime.arrays import Slot, View, data_field, new_output, view_input, view_output
 from cuvil.runtime.native import Model
 from cuvil.runtime.save import save_package
 from cuvil.runtime.tree import CallTree
 
 _MAX_PLANS = 512
 _ndarray, _empty = np.ndarray, np.empty
-_address = ctypes.addressof
-_from_buffer: Callable[[Any], ctypes.c_char] = ctypes.c_char.from_buffer
+_pointer_at = ctypes.c_void_p.from_address
 
 
 class Plan:
@@ -56,6 +55,7 @@ class Artifact:
         self._signature = self._manifest.signature
         self._inputs = tuple(Slot.of(s, "input") for s in self._signature.inputs)
         self._outputs = tuple(Slot.of(s, "output") for s in self._signature.outputs)
+        self._data_field = data_field()
         self._fast = tuple((slot.dtype, slot.size - 1) for slot in self._inputs)
         self._nested = tree if tree is not None and tree.nested else None
         self._rebuild = tree.rebuild if tree is not None and tree.outputs is not None else None
@@ -168,23 +168,17 @@ class Artifact:
     def _execute(self, args: Sequence[Any]) -> list[Any]:
         """Run on one value an input. This is the path of every call: it is kept short.
 
-        Whatever isn't an ordinary case (a C-contiguous, aligned, non-empty NumPy array of the very
-        dtype) goes to :meth:`_execute_checked`, which handles all.
+        Whatever isn't an ordinary case (a C-contiguous, aligned NumPy array of the very dtype) goes to :meth:`_execute_checked`, which handles all.
         """
-        model = self._model
-        if model is None:
+        model, field = self._model, self._data_field
+        if model is None or not field:
             return self._execute_checked(self._open(), args, None)
         addresses, shapes = [], []
         try:
             for x, (dtype, mask) in zip(args, self._fast):
-                if type(x) is not _ndarray or x.dtype is not dtype:
+                if type(x) is not _ndarray or x.dtype is not dtype or not x.flags.c_contiguous:
                     return self._execute_checked(model, args, None)
-                try:  # from_buffer refuses what is strided, read-only or empty
-                    address = _address(_from_buffer(x))
-                except (TypeError, ValueError, BufferError):
-                    if not x.flags.c_contiguous or not x.size:
-                        return self._execute_checked(model, args, None)
-                    address = x.__array_interface__["data"][0]
+                address = _pointer_at(id(x) + field).value
                 if address & mask:
                     return self._execute_checked(model, args, None)
                 addresses.append(address)
@@ -197,7 +191,7 @@ class Artifact:
         outputs = [
             _empty(shape, dtype) for shape, dtype in zip(plan.outputs, self._output_dtypes)
         ]
-        targets = self._pack_outputs(*[_address(_from_buffer(y)) for y in outputs])
+        targets = self._pack_outputs(*[_pointer_at(id(y) + field).value for y in outputs])
         arena = getattr(self._local, "arena", EMPTY)
         if arena.size < plan.workspace:
             arena = self._grow(plan.workspace)
