@@ -109,8 +109,8 @@ def test_classic_network_gives_the_expected_output(name: str, tmp_path: Path) ->
     module = capture_onnx(path)
     assert all(v.type.is_static for v in module.main.outputs)
     assert module.main.constraints == []
-    convolutions = [op for op in module.main.walk() if op.short == "conv"]
-    assert all(op.operands[1].op.short == "constant" for op in convolutions)  # type: ignore[union-attr]
+    weights = [op.operands[1].op for op in module.main.walk() if op.short == "conv"]
+    assert all(op is not None and op.short == "constant" for op in weights)
     with quick_build(module, tmp_path) as artifact:
         want = tensor(path.with_name(path.stem + "_output_0.pb"))
         assert_close(run(artifact, _ramp(module)), [want], name)
