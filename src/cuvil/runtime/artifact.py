@@ -168,7 +168,8 @@ class Artifact:
     def _execute(self, args: Sequence[Any]) -> list[Any]:
         """Run on one value an input. This is the path of every call: it is kept short.
 
-        Whatever isn't an ordinary case (a C-contiguous, aligned NumPy array of the very dtype) goes to :meth:`_execute_checked`, which handles all.
+        Whatever isn't an ordinary case (a C-contiguous, aligned NumPy array of the very dtype) goes
+        to :meth:`_execute_checked`, which handles all.
         """
         model, field = self._model, self._data_field
         if model is None or not field:
