@@ -110,11 +110,17 @@ def view_input(value: Any, slot: Slot) -> View:
     if array.dtype != expected:
         native = array.dtype.newbyteorder("=")
         if native != expected:
-            raise wrong_dtype(slot, str(array.dtype), f".astype(np.{expected.name})")
+            raise wrong_dtype(slot, str(array.dtype), f".astype({_spelt(expected)})")
         array = array.astype(native, order="C")
     if not array.flags.c_contiguous or not array.flags.aligned:
         array = array.copy(order="C")
     return View(address_of(array), array.shape, array)
+
+
+def _spelt(dtype: np.dtype[Any]) -> str:
+    """The dtype as Python code."""
+    module = "np" if dtype.isbuiltin == 1 else "ml_dtypes"
+    return f"{module}.{dtype.name}{'_' if dtype.kind == 'b' else ''}"
 
 
 def _is_masked(value: np.ndarray[Any, Any]) -> bool:
@@ -126,7 +132,7 @@ def _from_dlpack(value: Any, slot: Slot) -> np.ndarray[Any, Any]:
     if not hasattr(value, "__dlpack__"):
         raise InputError(
             f"{slot} is {type(value).__module__}.{type(value).__qualname__}, not an array",
-            hint=f"pass a NumPy array, np.asarray(value, np.{slot.dtype or slot.element})",
+            hint=f"pass a NumPy array, np.asarray(value, {_spelt(slot.numpy_dtype())})",
         )
     try:
         return np.from_dlpack(value)

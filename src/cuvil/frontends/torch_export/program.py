@@ -24,6 +24,7 @@ from cuvil.frontends.torch_export.guards import guard_places
 from cuvil.frontends.torch_export.spec import DynamicSpec, parse_dynamic
 from cuvil.frontends.torch_export.stand_ins import symbolic_functions
 from cuvil.frontends.torch_export.tree import Json, TreeBuilder, rebuild, tree_of_spec
+from cuvil.frontends.torch_export.weights import to_tensor
 from cuvil.sym.constraint import Constraint
 
 FLAT = "leaves"
@@ -180,7 +181,7 @@ _NOTHING: Any = None
 
 def _as_tensor(value: Any) -> Any:
     if isinstance(value, np.ndarray):
-        return torch.from_numpy(np.ascontiguousarray(value).copy())
+        return to_tensor(value)
     return value.detach().cpu() if isinstance(value, torch.Tensor) else value
 
 

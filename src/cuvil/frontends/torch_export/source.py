@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
+from cuvil.frontends.torch_export.tree import TreeBuilder, rebuild
+from cuvil.frontends.torch_export.weights import to_numpy, to_tensor
+
 
 def as_tensors(tree: Any) -> Any:
     """NumPy arrays anywhere in ``tree`` as tensors; everything else as it is."""
-    return pytree.tree_map(
-        lambda x: torch.from_numpy(np.ascontiguousarray(x)) if isinstance(x, np.ndarray) else x,
-        tree,
-    )
+    return pytree.tree_map(lambda x: to_tensor(x) if isinstance(x, np.ndarray) else x, tree)
 
 
 def zeros(shape: Sequence[int], dtype_name: str) -> torch.Tensor:
@@ -28,7 +28,7 @@ def zeros(shape: Sequence[int], dtype_name: str) -> torch.Tensor:
 
 
 def run_eager(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-    """The tensors among the model's outputs, flattened in order, as NumPy arrays."""
+    """The tensors among the model's outputs as NumPy arrays, in the order a capture has them."""
     module = model.module() if isinstance(model, torch.export.ExportedProgram) else model
     training = [m for m in module.modules() if m.training] if hasattr(module, "modules") else []
     if training and not isinstance(model, torch.export.ExportedProgram):
@@ -39,17 +39,18 @@ def run_eager(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> lis
     finally:
         for m in training:
             m.training = True
-    leaves = pytree.tree_leaves(out)
-    return [_array(x) for x in leaves if isinstance(x, torch.Tensor)]
-
-
-def _array(tensor: torch.Tensor) -> Any:
-    tensor = tensor.detach().contiguous()
-    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+    if isinstance(model, torch.export.ExportedProgram):
+        return [to_numpy(x) for x in pytree.tree_leaves(out) if isinstance(x, torch.Tensor)]
+    builder = TreeBuilder()
+    builder.flatten(out)
+    return [to_numpy(x) for x in builder.leaves]
 
 
 class TorchSource:
-    """Runs the model on flat inputs by name, in the order the artifact takes them."""
+    """Runs the model on flat inputs by name, in the order the artifact takes them.
+
+    ``call`` is the example call, ``tree`` how its tensors lie in it, as in a capture.
+    """
 
     def __init__(
         self, model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], names: Sequence[str]
@@ -58,12 +59,12 @@ class TorchSource:
         self.names = list(names)
         if not args and not kwargs and isinstance(model, torch.export.ExportedProgram):
             args, kwargs = model.example_inputs or ((), {})
-        leaves, self.spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
-        self.leaves = leaves
-        tensors = [x for x in leaves if isinstance(x, torch.Tensor)]
+        self.call = (tuple(args), dict(kwargs))
+        builder = TreeBuilder()
+        self.tree = builder.flatten(self.call)
         self.examples = (
-            {n: _array(t) for n, t in zip(self.names, tensors)}
-            if len(tensors) == len(self.names)
+            {n: to_numpy(t) for n, t in zip(self.names, builder.leaves)}
+            if len(builder.leaves) == len(self.names)
             else {}
         )
 
@@ -74,7 +75,5 @@ class TorchSource:
 
     def arguments(self, inputs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Arguments and keyword arguments of the model for inputs given as arrays by name."""
-        values = iter(torch.from_numpy(np.array(inputs[n])) for n in self.names)
-        leaves = [next(values) if isinstance(x, torch.Tensor) else x for x in self.leaves]
-        args, kwargs = pytree.tree_unflatten(leaves, self.spec)
+        args, kwargs = rebuild(self.tree, self.call, [to_tensor(inputs[n]) for n in self.names])
         return args, kwargs

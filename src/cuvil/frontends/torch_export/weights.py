@@ -42,6 +42,14 @@ def to_numpy(tensor: torch.Tensor) -> Array:
     return plain.numpy()
 
 
+def to_tensor(array: Array) -> torch.Tensor:
+    """The array's data as a tensor of its own; the inverse of :func:`to_numpy`."""
+    plain = np.array(array, order="C")
+    if plain.dtype.name == "bfloat16":  # a type of ml_dtypes, which torch doesn't know
+        return torch.from_numpy(plain.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(plain)
+
+
 class Weights:
     """Gives each placeholder's array; tensors that share their storage give one array object."""
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from cuvil.frontends.torch_export.source import TorchSource
+from cuvil.frontends.torch_export.tree import TreeBuilder, rebuild
+from cuvil.frontends.torch_export.weights import to_numpy, to_tensor
 from cuvil.integrations.bench.peers import Unavailable
 
 Program = torch.export.ExportedProgram
@@ -22,8 +23,8 @@ class Bundle:
     """A model (a module, or a program to be unpacked) and its example call."""
 
     model: Any
-    leaves: list[Any]
-    spec: Any
+    call: tuple[Any, ...]
+    tree: dict[str, Any]
     names: list[str]
 
     def module(self) -> Any:
@@ -32,15 +33,14 @@ class Bundle:
 
     def arguments(self, inputs: Mapping[str, Any]) -> tuple[Any, Any]:
         """Positional and keyword arguments for inputs by name."""
-        values = iter(torch.from_numpy(inputs[name]) for name in self.names)
-        leaves = [next(values) if isinstance(x, torch.Tensor) else x for x in self.leaves]
-        args, kwargs = pytree.tree_unflatten(leaves, self.spec)
+        tensors = [to_tensor(inputs[name]) for name in self.names]
+        args, kwargs = rebuild(self.tree, self.call, tensors)
         return args, kwargs
 
 
 def bundle_of(source: TorchSource) -> Bundle:
     """The bundle of a captured model."""
-    return Bundle(source.model, source.leaves, source.spec, source.names)
+    return Bundle(source.model, source.call, source.tree, source.names)
 
 
 def save_bundle(bundle: Bundle, path: Path) -> None:
@@ -50,7 +50,7 @@ def save_bundle(bundle: Bundle, path: Path) -> None:
             torch.export.save(bundle.model, path.with_suffix(".pt2"))
         elif isinstance(bundle.model, (str, Path)):
             path.with_suffix(".pt2").write_bytes(Path(bundle.model).read_bytes())
-        rest = (bundle.leaves, bundle.spec, bundle.names)
+        rest = (bundle.call, bundle.tree, bundle.names)
         kept = bundle.model if isinstance(bundle.model, torch.nn.Module) else None
         torch.save((kept, *rest), path)
     except Exception as error:
@@ -62,10 +62,10 @@ def load_bundle(path: str) -> Bundle:
     """Read what :func:`save_bundle` wrote. Unpickles: only for files of this process's parent."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # of torch, about its own tree specs
-        model, leaves, spec, names = torch.load(path, weights_only=False)
+        model, call, tree, names = torch.load(path, weights_only=False)
     if model is None:
         model = torch.export.load(Path(path).with_suffix(".pt2"))
-    return Bundle(model, leaves, spec, names)
+    return Bundle(model, call, tree, names)
 
 
 class TorchSession:
@@ -88,5 +88,6 @@ class TorchSession:
 
     def arrays(self, outputs: Any) -> Sequence[Any]:
         """The tensors among the outputs."""
-        leaves = [x for x in pytree.tree_leaves(outputs) if isinstance(x, torch.Tensor)]
-        return [x.detach().contiguous().numpy() for x in leaves]
+        builder = TreeBuilder()
+        builder.flatten(outputs)
+        return [to_numpy(x) for x in builder.leaves]
