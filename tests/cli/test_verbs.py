@@ -119,7 +119,7 @@ def test_verify_passes_and_fails(cuvil_cli: Call, package: Path, place: Path) ->
     assert beside.code == 0 and beside.json["passed"] and len(beside.json["cases"]) > 1
     layers = cuvil_cli("verify", "net.onnx", *dynamic, "--layerwise", "--bisect")
     assert layers.code == 0 and "every kernel agrees" in layers.out
-    strict = cuvil_cli("verify", "net.onnx", "--atol", "-1", "--rtol", "0", "--json")
+    strict = cuvil_cli("verify", "net.onnx", "--atol", "0", "--rtol", "0", "--json")
     assert strict.code == 1 and strict.json["passed"] is False
 
 

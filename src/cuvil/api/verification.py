@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import functools
+import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from cuvil.errors import InputError, VerificationError
+from cuvil.errors import CuvilError, InputError, InvalidModelError, VerificationError
 from cuvil.ir.clone import clone_module
 from cuvil.ir.core import Module
 from cuvil.reference.interpreter import run_module
@@ -22,6 +23,9 @@ from cuvil.verify.inputs import make_inputs, spread_of_sizes
 from cuvil.verify.layerwise import check_layers, expose
 from cuvil.verify.ranges import integer_limits
 from cuvil.verify.report import LayerError, OutputError, Report, compare
+from cuvil.verify.tolerance import movement, tolerance_of
+
+log = logging.getLogger("cuvil")
 
 Array = np.ndarray[Any, Any]
 ATOL, RTOL = 1e-5, 1e-3
@@ -62,7 +66,10 @@ class DeferredSource(Source):
 def check_built(artifact: Artifact, source: Source) -> Report:
     """Verify a fresh build. Raises VerificationError when it disagrees with its source."""
     trials = sorted(_trials(artifact, source, None), key=_elements)
-    report = _compare_all(artifact, source, trials, ATOL, RTOL, BUILD_SECONDS)
+    report = _compare_all(artifact, source, trials, *tolerance_of(source.module), BUILD_SECONDS)[0]
+    if not report.cases:
+        log.warning("%s is not verified: the model refused all inputs made up for it; %s",
+                    source.module.name, report.skipped[0])  # fmt: skip
     if not report.passed:
         raise VerificationError(
             f"the artifact disagrees with its model; {report}",
@@ -74,20 +81,41 @@ def check_built(artifact: Artifact, source: Source) -> Report:
 
 
 def verify_artifact(
-    artifact: Artifact, inputs: Any, atol: float, rtol: float, layerwise: bool
+    artifact: Artifact, inputs: Any, atol: float | None, rtol: float | None, layerwise: bool
 ) -> Report:
     """The body of :func:`cuvil.verify`."""
     source = _source_of(artifact)
+    strict = atol is not None or rtol is not None
+    atol, rtol = _tolerances(source, atol, rtol)
     trials = _trials(artifact, source, inputs)
-    report = _compare_all(artifact, source, trials, atol, rtol)
+    report, trials = _compare_all(
+        artifact, source, trials, atol, rtol, given=inputs is not None, strict=strict
+    )
+    if not trials:
+        raise InputError(
+            f"nothing was compared: the model refused all made-up inputs; {report.skipped[0]}",
+            hint="give inputs that the model takes",
+        )
     if not layerwise:
         return report
     layers, verdict = _layers(report, source, trials, atol, rtol)
-    return Report(report.errors, report.tolerance, report.cases, layers, verdict)
+    return replace(report, layers=layers, verdict=verdict)
+
+
+def _tolerances(source: Source, atol: float | None, rtol: float | None) -> tuple[float, float]:
+    """As asked, else what the model's dtypes allow. Raises InputError for a negative number."""
+    for name, value in (("atol", atol), ("rtol", rtol)):
+        if value is not None and not 0 <= value < math.inf:
+            raise InputError(f"{name} is {value}", hint="give a number of at least 0")
+    usual = tolerance_of(source.module)
+    return usual[0] if atol is None else atol, usual[1] if rtol is None else rtol
 
 
 def bisect_artifact(
-    artifact: Artifact, inputs: Any = None, atol: float = ATOL, rtol: float = RTOL
+    artifact: Artifact,
+    inputs: Any = None,
+    atol: float | None = None,
+    rtol: float | None = None,
 ) -> Culprit | None:
     """The first rewrite that makes an artifact's result wrong, or None if it is right.
 
@@ -96,7 +124,9 @@ def bisect_artifact(
     :func:`cuvil.verify` does.
     """
     source = _source_of(artifact)
+    atol, rtol = _tolerances(source, atol, rtol)
     trials = _trials(artifact, source, inputs)
+    trials = _compare_all(artifact, source, trials, atol, rtol, given=inputs is not None)[1]
     names = [s.name for s in artifact.outputs]
     wanted = [source.run(x) for x in trials]
     meant = [run_module(source.module, x) for x in trials]
@@ -160,23 +190,103 @@ def _compare_all(
     atol: float,
     rtol: float,
     seconds: float = math.inf,
-) -> Report:
-    """Compare on each of the trials, or on as many as ``seconds`` allow, at least one."""
+    given: bool = False,
+    strict: bool = False,
+) -> tuple[Report, list[Mapping[str, Array]]]:
+    """Compare on each of the trials, or on as many as ``seconds`` allow, at least one.
+
+    Returns the trials that were compared too: made-up ones that the source refuses are left out.
+    Unless ``strict``, what rounding alone does to ill-conditioned inputs is allowed. Raises
+    InvalidModelError where the source refuses its own example, or what was ``given``.
+    """
     errors: list[OutputError] = []
-    cases: list[str] = []
-    names = [s.name for s in artifact.outputs]
+    used: list[Mapping[str, Array]] = []
+    skipped: list[str] = []
+    ill: list[str] = []
     start, spent, previous = time.monotonic(), 0.0, 1
     for inputs in trials:
         grown = _elements(inputs) / max(1, previous)
-        if cases and time.monotonic() - start + spent * grown > seconds:
+        if used and time.monotonic() - start + spent * grown > seconds:
             break
         begin, previous = time.monotonic(), _elements(inputs)
-        expected = source.run(inputs)
-        outputs = artifact.run(inputs)
-        errors += compare(names, expected, [outputs[n] for n in names], atol, rtol)
+        expected = _expected(source, inputs, given, skipped)
+        if expected is None:
+            continue
+        errors += _judged(artifact, source, inputs, expected, (atol, rtol), ill, strict)
         spent = time.monotonic() - begin
-        cases.append(", ".join(f"{n}{list(a.shape)}" for n, a in inputs.items()))
-    return Report(tuple(errors), {"atol": atol, "rtol": rtol}, tuple(cases))
+        used.append(inputs)
+    cases = tuple(map(_case, used))
+    tolerance = {"atol": atol, "rtol": rtol}
+    report = Report(
+        tuple(errors), tolerance, cases, skipped=tuple(skipped), ill_conditioned=tuple(ill)
+    )
+    return report, used
+
+
+def _judged(
+    artifact: Artifact,
+    source: Source,
+    inputs: Mapping[str, Array],
+    expected: Sequence[Array],
+    tolerance: tuple[float, float],
+    ill: list[str],
+    strict: bool,
+) -> list[OutputError]:
+    """The artifact's errors on these inputs; a note in ``ill`` where rounding excuses them."""
+    names = [s.name for s in artifact.outputs]
+    outputs = artifact.run(inputs)
+    found = [outputs[n] for n in names]
+    plain = compare(names, expected, found, *tolerance)
+    if strict or all(e.passed for e in plain):
+        return plain
+    allowed = _allowed(artifact, source, inputs)
+    again = compare(names, expected, found, *tolerance, allowed) if allowed else plain
+    if not all(e.passed for e in again):
+        return plain
+    worst = max(e.scaled for e in plain)
+    text = f"{_case(inputs)}: off by {worst:.2e} of scale, within 4 times what one unit of rounding"
+    ill.append(f"{text} does")
+    log.info("ill-conditioned inputs: %s", ill[-1])
+    return again
+
+
+def _case(inputs: Mapping[str, Array]) -> str:
+    return ", ".join(f"{n}{list(a.shape)}" for n, a in inputs.items())
+
+
+def _expected(
+    source: Source, inputs: Mapping[str, Array], given: bool, skipped: list[str]
+) -> list[Array] | None:
+    """The source's outputs; None, with a note in ``skipped``, where it refuses made-up inputs."""
+    try:
+        return source.run(inputs)
+    except Exception as error:  # whatever a model's own code raises
+        own = given or (bool(source.examples) and all(
+            name in source.examples and source.examples[name].shape == array.shape
+            for name, array in inputs.items()
+        ))  # fmt: skip
+        words = next(iter(str(error).splitlines()), "")
+        text = f"the model itself raises {type(error).__name__} on {_case(inputs)}: {words}"
+        if not own:
+            log.info("verification skips a size: %s", text)
+            skipped.append(text)
+            return None
+        if isinstance(error, CuvilError):
+            raise
+        raise InvalidModelError(
+            text, hint="give example inputs that the model takes", stage="verify"
+        ) from error
+
+
+def _allowed(
+    artifact: Artifact, source: Source, inputs: Mapping[str, Array]
+) -> list[Array] | None:
+    """How far rounding alone moves the source here; None where that can't be told."""
+    try:
+        return movement(source.module, source.run, inputs, artifact.symbols_for(inputs))
+    except Exception as error:  # as in _expected: a moved input may be one that the model refuses
+        log.info("how far rounding moves the model can't be told: %s", error)
+        return None
 
 
 def _elements(inputs: Mapping[str, Array]) -> int:

@@ -43,6 +43,19 @@ SizesOption = Annotated[
     typer.Option("--at", metavar="N=8,..", help="Sizes of symbolic dims, for made-up inputs."),
 ]
 
+AtolOption = Annotated[
+    float | None,
+    typer.Option(
+        min=0, help="Error allowed, of the output's scale. Default: 1e-5 (f16 4e-3, bf16 3e-2)."
+    ),
+]
+RtolOption = Annotated[
+    float | None,
+    typer.Option(
+        min=0, help="Error allowed, of each element. Default: 1e-3 (f16 4e-3, bf16 3e-2)."
+    ),
+]
+
 
 @dataclass(frozen=True)
 class Common:

@@ -12,7 +12,14 @@ from cuvil.api.compiler import Compiler
 from cuvil.api.request import CompileRequest
 from cuvil.api.verification import bisect_artifact, verify_artifact
 from cuvil.cli.models import is_artifact, made_up_inputs, read_inputs, request_of
-from cuvil.cli.parameters import EitherArgument, InputOption, ModelOptions, SizesOption
+from cuvil.cli.parameters import (
+    AtolOption,
+    EitherArgument,
+    InputOption,
+    ModelOptions,
+    RtolOption,
+    SizesOption,
+)
 from cuvil.cli.progress import StageProgress
 from cuvil.cli.text import table
 from cuvil.cli.verb import DONE, FAILED, Outcome, verb
@@ -42,8 +49,8 @@ def verify(
     ] = False,
     inputs: InputOption = None,
     at: SizesOption = "",
-    atol: Annotated[float, typer.Option(help="Error allowed, of the output's scale.")] = 1e-5,
-    rtol: Annotated[float, typer.Option(help="Error allowed, of each element.")] = 1e-3,
+    atol: AtolOption = None,
+    rtol: RtolOption = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Default: all cores.")] = None,
 ) -> Outcome:
     """Compare with the model over a spread of shapes (or on given inputs); exit code 1 if wrong.
