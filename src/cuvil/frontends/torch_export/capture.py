@@ -31,6 +31,7 @@ from cuvil.frontends.torch_export.program import (
     load_program,
     trace_module,
 )
+from cuvil.frontends.torch_export.quiet import quiet
 from cuvil.frontends.torch_export.saved_guards import saved_guards
 from cuvil.frontends.torch_export.symbols import implied
 from cuvil.frontends.torch_export.weights import Weights, dtype_from_torch
@@ -38,8 +39,7 @@ from cuvil.ir.core import Location, Module, Value
 from cuvil.ir.types import TensorType
 from cuvil.sym.constraint import Constraint
 from cuvil.sym.expr import Dim
-
-_ROUNDS = 4
+from cuvil.sym.facts import Facts
 
 
 def capture_torch(
@@ -61,21 +61,31 @@ def capture_torch(
     Raises InvalidModelError, UnsupportedOpError (all nodes at once), ShapeConstraintError (a dim
     that the model fixes, or bounds that contradict one another) or InputError.
     """
-    if isinstance(model, (str, Path)):
-        model = load_program(model)
+    with quiet():
+        if isinstance(model, (str, Path)):
+            model = load_program(model)
+        traced = _traced(model, example_args, example_kwargs, dynamic, constraints, input_names)
+        return _Capture(traced, constraints, output_names).run()
+
+
+def _traced(
+    model: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None,
+    dynamic: Any,
+    constraints: Sequence[Constraint],
+    input_names: Sequence[str] | None,
+) -> Traced:
     if isinstance(model, ExportedProgram):
-        traced = adopt_program(model, dynamic, input_names)
-    elif isinstance(model, torch.nn.Module):
+        return adopt_program(model, dynamic, input_names)
+    if isinstance(model, torch.nn.Module):
         if isinstance(model, torch.jit.ScriptModule):
             raise InvalidModelError(
                 "a ScriptModule has no Python to trace",
                 hint="pass the original module, or export it to ONNX",
             )
-        kwargs = example_kwargs or {}
-        traced = trace_module(model, example_args, kwargs, dynamic, constraints, input_names)
-    else:
-        raise InvalidModelError(f"a {type(model).__name__} is no PyTorch model")
-    return _Capture(traced, constraints, output_names).run()
+        return trace_module(model, args, kwargs or {}, dynamic, constraints, input_names)
+    raise InvalidModelError(f"a {type(model).__name__} is no PyTorch model")
 
 
 @dataclass
@@ -93,7 +103,7 @@ class _Capture:
         source = traced.program
         program = functional(source)
         tried: set[Any] = set()
-        for _ in range(_ROUNDS):
+        while True:  # ends: each round either is the last or adds to the operators tried
             wanted = missing(program) - tried
             if wanted:
                 tried |= wanted
@@ -104,16 +114,11 @@ class _Capture:
             if module is not None:
                 return module
             again = {node.target for node, _ in converter.refused} - tried
-            if not again:
-                break
-            tried |= again
-            shorter = decompose(program, again)
+            shorter = decompose(program, again) if again else program
             if shorter is program:
-                break
+                raise UnsupportedOpError([problem for _, problem in converter.refused])
+            tried |= again
             program = shorter
-        naming, constraints = self._shapes(source, program)
-        converter, _ = self._translate(program, naming, constraints)
-        raise UnsupportedOpError([problem for _, problem in converter.refused])
 
     def _shapes(
         self, source: ExportedProgram, program: ExportedProgram
@@ -184,7 +189,7 @@ class _Capture:
         module.main.constraints = known + [
             c for c in module.main.constraints
             if c not in known
-            and not implied(c, emitter.context.facts)
+            and not implied(c, Facts(emitter.context.symbols))  # without c itself
             and not follows(c, known, emitter.context.symbols)
         ]  # fmt: skip
         return converter, module

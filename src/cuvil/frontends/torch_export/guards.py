@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+import cuvil
 from cuvil.errors import ShapeConstraintError
 from cuvil.frontends.torch_export.symbols import TorchSymbols, Untranslatable, implied, tighten
 from cuvil.sym.constraint import Constraint
@@ -19,7 +20,8 @@ from cuvil.sym.expr import APPLY, Dim, mul, substitute, symbol
 from cuvil.sym.facts import Facts
 
 _TORCH = str(Path(torch.__file__).parent)
-_HERE = str(Path(__file__).parent)
+_TRACER = str(Path(__file__).with_name("program.py"))
+OWN_FOLDERS = (_TORCH, str(Path(cuvil.__file__).parent))  # whose lines are no user's code
 Bounds = dict[str, tuple[int, "int | None"]]
 SMALL = 4  # sizes below it are tried, where a guard excludes only such
 
@@ -46,8 +48,11 @@ def guard_places() -> Iterator[dict[str, str]]:
 
 
 def _user_line() -> str:
+    """The innermost line of user code inside the model, ``file:line``, else ""."""
     for frame in reversed(traceback.extract_stack()):
-        if not frame.filename.startswith((_TORCH, _HERE, "<")):
+        if frame.filename == _TRACER:
+            break  # what lies further out is who asked for the capture
+        if not frame.filename.startswith((*OWN_FOLDERS, "<")):
             return f"{Path(frame.filename).name}:{frame.lineno}"
     return ""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-import warnings
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -20,7 +20,8 @@ from torch.utils import _pytree as pytree
 
 from cuvil.errors import CuvilError, InputError, InvalidModelError, ShapeConstraintError
 from cuvil.frontends.torch_export.examples import choose_sizes, resized
-from cuvil.frontends.torch_export.guards import guard_places
+from cuvil.frontends.torch_export.guards import OWN_FOLDERS, guard_places
+from cuvil.frontends.torch_export.quiet import quiet
 from cuvil.frontends.torch_export.spec import DynamicSpec, parse_dynamic
 from cuvil.frontends.torch_export.stand_ins import symbolic_functions
 from cuvil.frontends.torch_export.tree import Json, TreeBuilder, rebuild, tree_of_spec
@@ -57,6 +58,11 @@ class _Record:
     changes of a module's attributes."""
 
     builder: TreeBuilder
+    error: Exception | None = None
+
+
+class _ModelError(Exception):
+    """In place of what a model raised: torch prints the graph so far for some errors it knows."""
 
 
 class _Flat(torch.nn.Module):
@@ -72,7 +78,14 @@ class _Flat(torch.nn.Module):
     def forward(self, *leaves: torch.Tensor) -> tuple[torch.Tensor, ...]:
         args, kwargs = rebuild(self._input_tree, self._original, list(leaves))
         builder = TreeBuilder()
-        builder.call_tree = builder.flatten(self.model(*args, **kwargs))
+        try:
+            result = self.model(*args, **kwargs)
+        except CuvilError:
+            raise
+        except Exception as error:
+            self.record.error = error
+            raise _ModelError(str(error)) from error
+        builder.call_tree = builder.flatten(result)
         self.record.builder = builder
         return tuple(builder.leaves)
 
@@ -205,9 +218,6 @@ def _export(flat: _Flat, traced: Traced) -> ExportedProgram:
     with ExitStack() as stack:
         stack.enter_context(honest_shapes())
         stack.enter_context(symbolic_functions())
-        stack.enter_context(warnings.catch_warnings())
-        # What recurrent layers do with their flat weights; the exported program keeps them.
-        warnings.filterwarnings("ignore", "The tensor attributes? .* assigned during export")
         traced.places = stack.enter_context(guard_places())
         try:
             return torch.export.export(
@@ -216,6 +226,7 @@ def _export(flat: _Flat, traced: Traced) -> ExportedProgram:
         except CuvilError:
             raise
         except Exception as error:
+            error = flat.record.error or error
             raise _explained(error, traced) from error
 
 
@@ -228,16 +239,13 @@ def _explained(error: Exception, traced: Traced) -> CuvilError:
     """The export's failure in the family of errors, with the line of user code if torch says."""
     text = str(error).strip() or type(error).__name__
     first = text.split("\n\n")[0][:600]
-    where = next(
-        (m.group(1) for m in re.finditer(r'File "[^"]*?([^"/]+", line \d+), in', text)
-         if "torch" not in m.group(0)), "",
-    ).replace('", line ', ":")  # fmt: skip
+    where = _user_line(error)
     kind = type(error).__name__
     if "DataDependent" in kind or "data-dependent" in text:
         return InvalidModelError(
             f"{traced.model_name} takes a decision from the values of a tensor: {first}",
             where=where,
-            hint="use torch.where, torch.cond, or a size known from the inputs' shapes",
+            hint="use torch.where, or a size known from the inputs' shapes",
         )
     if "Constraint" in kind or "constraint" in first.lower():
         return ShapeConstraintError(
@@ -251,12 +259,20 @@ def _explained(error: Exception, traced: Traced) -> CuvilError:
     )
 
 
+def _user_line(error: Exception) -> str:
+    """The innermost line of user code that an error came through, ``file:line``, else ""."""
+    frames = traceback.extract_tb(error.__traceback__)
+    found = [f for f in frames if not f.filename.startswith((*OWN_FOLDERS, "<"))]
+    return f"{Path(found[-1].filename).name}:{found[-1].lineno}" if found else ""
+
+
 def load_program(path: str | Path) -> ExportedProgram:
     """An ExportedProgram saved as .pt2. Raises InvalidModelError for anything else."""
     if not Path(path).is_file():
         raise InvalidModelError(f"there is no model file {str(path)!r}")
     try:
-        return torch.export.load(str(path))
+        with quiet():
+            return torch.export.load(str(path))
     except Exception as error:
         raise InvalidModelError(
             f"{str(path)!r} is not a program that torch.export can read: "

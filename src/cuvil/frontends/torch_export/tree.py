@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils import _pytree as pytree
 
 from cuvil.errors import InvalidModelError
@@ -78,9 +79,12 @@ class TreeBuilder:
                 "fields": fields, "items": items,
             }  # fmt: skip
         if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            of = "values" if free_unbacked_symbols(value.node.expr) else "sizes"
             raise InvalidModelError(
-                f"{place} is a number that depends on the sizes of the inputs",
-                hint="return it as a tensor, or compute it from the shapes outside the model",
+                f"{place} is a number that depends on the {of} of the inputs",
+                hint="return it as a tensor"
+                if of == "values"
+                else "return it as a tensor, or compute it from the shapes outside the model",
             )
         raise InvalidModelError(
             f"{place} is a {type(value).__name__}, which has no form outside Python",

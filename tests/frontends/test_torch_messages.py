@@ -1,0 +1,93 @@
+"""What a capture says: to users what they can act on, and nothing of torch's own."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import cuvil
+from cuvil.errors import InvalidModelError, UnsupportedOpError
+from cuvil.frontends.torch_export import capture_torch
+from cuvil.frontends.torch_export.quiet import quiet
+from tests.frontends.torch_helper import Fn, check
+
+
+class Signed(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x + 1
+        return y if y.sum() > 0 else -y
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"reduction": "none"}, {"ignore_index": 2}, {"label_smoothing": 0.1},
+     {"reduction": "sum"}, {"weight": torch.rand(5)}],
+    ids=str,
+)  # fmt: skip
+def test_cross_entropy(options: dict[str, Any]) -> None:
+    x, y = torch.randn(4, 5), torch.tensor([0, 2, 4, 1])
+    dynamic = [{0: "n"}, {0: "n"}]
+    check(lambda a, b: F.cross_entropy(a, b, **options), x, y, dynamic=dynamic)
+
+
+def test_unsupported_operators_are_always_named() -> None:
+    with pytest.raises(UnsupportedOpError) as caught:
+        capture_torch(Fn(lambda x: torch.linalg.svdvals(x)), (torch.randn(3, 3),))
+    assert "svd" in str(caught.value)
+
+
+def test_nothing_of_torchs_own_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
+    x = torch.randn(2, 8)
+    lstm = torch.nn.LSTM(8, 8, num_layers=2, bidirectional=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        capture_torch(lstm, (x[None],), {}, [{0: "n"}])
+        capture_torch(Fn(F.cross_entropy), (x, torch.tensor([1, 2])))
+        program = torch.export.export(torch.nn.Linear(8, 8), (x,))
+        capture_torch(program)
+    with pytest.raises(InvalidModelError, match="same reduction dim"):
+        capture_torch(torch.nn.Linear(9, 8), (x,))
+    with pytest.raises(InvalidModelError, match="decision from the values"):
+        capture_torch(Signed(), (x,))
+    assert capfd.readouterr() == ("", "")
+
+
+def test_loggers_are_as_before() -> None:
+    fake = logging.getLogger("torch._subclasses.fake_tensor")
+    level = fake.level
+    with quiet():
+        assert not fake.isEnabledFor(logging.ERROR)
+    assert fake.level == level
+    try:
+        fake.setLevel(logging.DEBUG)
+        with quiet():
+            assert fake.isEnabledFor(logging.DEBUG)
+    finally:
+        fake.setLevel(level)
+
+
+def test_a_decision_on_values_names_the_users_line() -> None:
+    with pytest.raises(InvalidModelError) as caught:
+        capture_torch(Signed(), (torch.randn(2, 3),))
+    line = Signed.forward.__code__.co_firstlineno + 2
+    assert caught.value.where == f"test_torch_messages.py:{line}"
+    assert "torch.where" in caught.value.hint and "torch.cond" not in caught.value.hint
+
+
+def test_a_failure_inside_torchs_own_modules_names_no_file_of_ours() -> None:
+    with pytest.raises(InvalidModelError) as caught:
+        cuvil.compile(torch.nn.Linear(9, 8), (torch.randn(2, 8),))
+    assert caught.value.where == "Linear"
+
+
+def test_numbers_as_outputs_say_what_they_depend_on() -> None:
+    x = torch.randn(2, 3)
+    with pytest.raises(InvalidModelError, match="depends on the values of the inputs"):
+        capture_torch(Fn(lambda x: x.sum().item()), (x,))
+    with pytest.raises(InvalidModelError, match="depends on the sizes of the inputs"):
+        capture_torch(Fn(lambda x: (x, x.shape[0] * 2)), (x,), {}, [{0: "n"}])
