@@ -97,7 +97,19 @@ def _slice(ctx: ShapeContext, types: Sequence[TensorType], attrs: Attrs) -> list
         zip(attrs["start"], size, attrs["step"], strict=True)
     ):
         _check_slice(types[0].shape[axis], start, count, step, f"slice: dimension {axis}")
+        _require_inside(ctx, types[0].shape[axis], start, count, step)
     return [types[0].with_shape(size)]
+
+
+def _require_inside(ctx: ShapeContext, dim: Dim, start: Dim, count: Dim, step: int) -> None:
+    """The first and the last element lie in the operand; right for a count of 0 too."""
+    if count == 0 or (isinstance(start, int) and isinstance(count, int) and isinstance(dim, int)):
+        return
+    last = add(start, mul(add(count, -1), step))
+    low, high = (start, last) if step > 0 else (last, start)
+    ctx.require(count, ">=", 0, "slice: a size")
+    ctx.require(low, ">=", 0, "slice: the first element")
+    ctx.require(add(high, 1), "<=", dim, "slice: the last element")
 
 
 def _check_slice(dim: Dim, start: Dim, count: Dim, step: int, what: str) -> None:

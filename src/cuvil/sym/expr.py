@@ -18,13 +18,14 @@ Monomial = tuple[tuple["Atom", int], ...]
 class Atom:
     """A symbol, or an opaque function of expressions."""
 
-    __slots__ = ("_hash", "args", "kind", "name")
+    __slots__ = ("_hash", "args", "key", "kind", "name")
 
     def __init__(self, kind: str, name: str, args: tuple[Dim, ...] = ()) -> None:
         self.kind = kind
         self.name = name
         self.args = args
         self._hash = hash((kind, name, args))
+        self.key = (0, name) if kind == "symbol" else (1, str(self))  # its place in a sum
 
     def __hash__(self) -> int:
         return self._hash
@@ -35,9 +36,6 @@ class Atom:
         return isinstance(other, Atom) and self._hash == other._hash and (
             (self.kind, self.name, self.args) == (other.kind, other.name, other.args)
         )
-
-    def sort_key(self) -> tuple[int, str]:
-        return (0, self.name) if self.kind == "symbol" else (1, str(self))
 
     def __str__(self) -> str:
         if self.kind == "symbol":
@@ -60,12 +58,13 @@ def _operand_text(value: Dim) -> str:
 class Expr:
     """A non-constant polynomial; build it with the operators or :func:`symbol`."""
 
-    __slots__ = ("_hash", "_text", "terms")
+    __slots__ = ("_hash", "_symbols", "_text", "terms")
 
     def __init__(self, terms: tuple[tuple[Monomial, int], ...]) -> None:
         self.terms = terms
         self._hash = hash(terms)
         self._text: str | None = None
+        self._symbols: frozenset[str] | None = None
 
     def __hash__(self) -> int:
         return self._hash
@@ -147,7 +146,7 @@ def _sum_text(terms: tuple[tuple[Monomial, int], ...]) -> str:
 def _order(item: tuple[Monomial, int]) -> tuple[int, int, list[tuple[int, str]]]:
     monomial = item[0]
     degree = sum(power for _, power in monomial)
-    return (0 if degree else 1, -degree, [atom.sort_key() for atom, _ in monomial])
+    return (0 if degree else 1, -degree, [atom.key for atom, _ in monomial])
 
 
 def _build(table: dict[Monomial, int]) -> Dim:
@@ -190,7 +189,7 @@ def _times(a: Monomial, b: Monomial) -> Monomial:
     powers = dict(a)
     for atom, power in b:
         powers[atom] = powers.get(atom, 0) + power
-    return tuple(sorted(powers.items(), key=lambda item: item[0].sort_key()))
+    return tuple(sorted(powers.items(), key=lambda item: item[0].key))
 
 
 def mul(a: Dim, b: Dim) -> Dim:
@@ -215,7 +214,7 @@ def _divide_monomial(a: Monomial, b: Monomial) -> Monomial | None:
             powers[atom] = left
         else:
             powers.pop(atom, None)
-    return tuple(sorted(powers.items(), key=lambda item: item[0].sort_key()))
+    return tuple(sorted(powers.items(), key=lambda item: item[0].key))
 
 
 def split_multiple(value: Dim, by: Dim) -> tuple[Dim, Dim]:
@@ -360,19 +359,20 @@ APPLY: Mapping[str, Callable[[Dim, Dim], Dim]] = {
 
 def symbols_of(value: Dim) -> set[str]:
     """Names of the symbols in ``value``."""
-    names: set[str] = set()
-    for monomial, _ in _terms(value):
-        for atom, _ in monomial:
-            if atom.kind == "symbol":
-                names.add(atom.name)
-            for arg in atom.args:
-                names |= symbols_of(arg)
-    return names
+    return set() if isinstance(value, int) else set(_symbols(value))
+
+
+def _symbols(value: Expr) -> frozenset[str]:
+    if value._symbols is None:
+        atoms = [atom for monomial, _ in value.terms for atom, _ in monomial]
+        names = {a.name for a in atoms if a.kind == "symbol"}
+        value._symbols = frozenset(names.union(*(symbols_of(x) for a in atoms for x in a.args)))
+    return value._symbols
 
 
 def substitute(value: Dim, table: Mapping[str, Dim]) -> Dim:
     """Replace symbols by expressions or integers."""
-    if isinstance(value, int):
+    if isinstance(value, int) or _symbols(value).isdisjoint(table):
         return value
     total: Dim = 0
     for monomial, coefficient in value.terms:

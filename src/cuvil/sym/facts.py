@@ -40,6 +40,8 @@ class Facts:
     ) -> None:
         self.symbols = dict(symbols or {})
         self.loops = dict(loops or {})
+        self._proofs: dict[Dim, bool] = {}
+        self._simple: dict[Dim, Dim] = {}
         self.assumed = tuple(assumed)  # expressions that are taken to be >= 0
 
     def with_loops(self, loops: Mapping[str, Bounds]) -> Facts:
@@ -55,8 +57,31 @@ class Facts:
         )
 
     def _proved(self, value: Dim) -> bool:
-        lowest = self._lowest(value)
-        return lowest is not None and self._coefficients_nonnegative(lowest)
+        known = self._proofs.get(value)
+        if known is None:
+            self._proofs[value] = False  # while it is being decided
+            lowest = self._lowest(value)
+            known = lowest is not None and self._coefficients_nonnegative(lowest)
+            known = known or self._proved_by_sides(value)
+            self._proofs[value] = known
+        return known
+
+    def _proved_by_sides(self, value: Dim) -> bool:
+        """Replace a max or min by its sides. ``+max(a, b)`` and ``-min(a, b)`` are at least what
+        either side gives, so one side proves it; for the others both must."""
+        if isinstance(value, int):
+            return False
+        for monomial, coefficient in value.terms:
+            if len(monomial) != 1 or monomial[0][1] != 1:
+                continue
+            atom = monomial[0][0]
+            if atom.kind not in ("max", "min"):
+                continue
+            rest = add(value, Expr(((monomial, -coefficient),)))
+            sides = (self._proved(add(rest, mul(side, coefficient))) for side in atom.args)
+            one_is_enough = (atom.kind == "max") == (coefficient > 0)
+            return any(sides) if one_is_enough else all(sides)
+        return False
 
     def less(self, a: Dim, b: Dim) -> bool:
         """Whether a < b is proved."""
@@ -91,6 +116,10 @@ class Facts:
             return value
         total: Dim = 0
         for monomial, coefficient in value.terms:
+            rounded = _multiple_of_quotient(monomial, coefficient)
+            if rounded is not None:
+                total = add(total, rounded)
+                continue
             term: Dim = coefficient
             for atom, power in monomial:
                 factor: Dim | None
@@ -133,14 +162,28 @@ class Facts:
         """Shift every symbol to its lower end; then non-negative coefficients prove it."""
         if isinstance(value, int):
             return value >= 0
+        if not all(self._never_negative(monomial) for monomial, _ in value.terms):
+            return False
         shifted = self._shift(value)
         if isinstance(shifted, int):
             return shifted >= 0
         return all(coefficient >= 0 for _, coefficient in shifted.terms)
 
+    def _never_negative(self, monomial: Monomial) -> bool:
+        """Symbols aren't; of a function it has to be known."""
+        for atom, _ in monomial:
+            if atom.kind != "symbol":
+                low = self._atom_interval(atom.kind, atom.name, atom.args)[0]
+                if low is None or low < 0:
+                    return False
+        return True
+
     def _shift(self, value: Dim) -> Dim:
         table: dict[str, Dim] = {}
+        used = symbols_of(value)
         for name, (low, high) in self.symbols.items():
+            if name not in used:
+                continue
             slope, _ = _linear_in(value, name)
             falls = slope is not None and isinstance(slope, int) and slope < 0
             if falls and high is not None:
@@ -212,6 +255,12 @@ class Facts:
         """Rewrite floordiv and mod away wherever the bounds prove it."""
         if isinstance(value, int) or not _has_function(value):
             return value
+        known = self._simple.get(value)
+        if known is None:
+            known = self._simple[value] = self._simplified(value)
+        return known
+
+    def _simplified(self, value: Expr) -> Dim:
         total: Dim = 0
         for monomial, coefficient in value.terms:
             term: Dim = coefficient
@@ -246,6 +295,17 @@ class Facts:
             if self.nonnegative(add(b, mul(a, -1))):
                 return a
         return APPLY[kind](a, b)
+
+
+def _multiple_of_quotient(monomial: Monomial, coefficient: int) -> Dim | None:
+    """The least that k * c * (a // c) can be: k * (a - c + 1) for k > 0, k * a for k < 0."""
+    if len(monomial) != 1 or monomial[0][1] != 1 or monomial[0][0].kind != "floordiv":
+        return None
+    a, c = monomial[0][0].args
+    if not isinstance(c, int) or c <= 0 or coefficient % c:
+        return None
+    times = coefficient // c
+    return mul(add(a, 1 - c) if times > 0 else a, times)
 
 
 def _has_function(value: Expr) -> bool:

@@ -179,7 +179,14 @@ class _Capture:
         facts = {"frontend": "torch", "model": traced.model_name}
         if traced.notes:
             facts["notes"] = traced.notes  # type: ignore[assignment]
-        for extra in converter.assumed:
+        sizes = self._sizes(naming)
+        for extra in naming.symbols.assumed:
+            if extra.symbols() <= sizes.keys() and not extra.holds(sizes):
+                raise ShapeConstraintError(
+                    f"the example's sizes don't satisfy {extra}", where=extra.origin,
+                    hint="use other example sizes, static dims, or a factor that floats hold",
+                )  # fmt: skip
+        for extra in (*converter.assumed, *naming.symbols.assumed):
             emitter.context.require(extra.left, extra.relation, extra.right, extra.origin)
         module = emitter.finish(
             results, self._names(len(results)), name=traced.model_name,
