@@ -11,6 +11,18 @@ CUVIL_INLINE T wrapping_add(T a, T b) {
   else return T(uint64_t(a) + uint64_t(b));
 }
 
+// What is added in: a long sum of floats would lose most of their digits.
+template <class T>
+struct WideOf {
+  using type = T;
+};
+template <>
+struct WideOf<float> {
+  using type = double;
+};
+template <class T>
+using Wide = typename WideOf<T>::type;
+
 // exclusive: the element itself is left out; reverse: from the end.
 template <class T>
 void cumsum(const T* x, T* y, int64_t outer, int64_t size, int64_t inner, bool exclusive,
@@ -25,22 +37,15 @@ void cumsum(const T* x, T* y, int64_t outer, int64_t size, int64_t inner, bool e
       const int64_t start = (item / blocks) * size * inner + column;
       const int64_t step = reverse ? -inner : inner;
       int64_t at = reverse ? start + (size - 1) * inner : start;
-      if (n == 1) {
-        T sum = T(0);
-        for (int64_t i = 0; i < size; ++i, at += step) {
-          const T next = wrapping_add(sum, x[at]);
-          y[at] = exclusive ? sum : next;
-          sum = next;
-        }
-        continue;
-      }
-      for (int64_t j = 0; j < n; ++j) y[at + j] = exclusive ? T(0) : x[at + j];
-      for (int64_t i = 1; i < size; ++i, at += step) {
-        const T* __restrict add = x + (exclusive ? at : at + step);
-        const T* before = y + at;
-        T* now = y + at + step;
+      Wide<T> sums[256];
+      for (int64_t j = 0; j < n; ++j) sums[j] = Wide<T>(0);
+      for (int64_t i = 0; i < size; ++i, at += step) {
         CUVIL_INDEPENDENT
-        for (int64_t j = 0; j < n; ++j) now[j] = wrapping_add(before[j], add[j]);
+        for (int64_t j = 0; j < n; ++j) {
+          const Wide<T> next = wrapping_add(sums[j], Wide<T>(x[at + j]));
+          y[at + j] = T(exclusive ? sums[j] : next);
+          sums[j] = next;
+        }
       }
     }
   });
