@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import platform
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from cuvil.api.operators import missing_kernels, operator_table, unsupported_tab
 from cuvil.api.progress import Progress, Stages
 from cuvil.api.request import CompileRequest
 from cuvil.api.verification import DeferredSource, Source, check_built
+from cuvil.api.workplace import temporary_folder, working_folder
 from cuvil.build.cache import Cache
 from cuvil.build.library import build_library
 from cuvil.codegen.abi import emit_abi
@@ -67,17 +68,21 @@ class Compiler:
         self.stages = Stages(progress or (request.profile if callable(request.profile) else None))
 
     def run(self) -> Artifact:
-        """Compile, or take from the cache; load; verify what was built anew."""
+        """Compile, or take from the cache; load; verify what was built anew.
+
+        Where nothing can be written in the cache folder, it builds in one that lasts until then.
+        """
         with self.stages.stage("cache"):
             quick = self._quick_key()
             path = self._known(quick)
         source: Source | None = None
-        if path is None:
-            with self.stages.stage("capture"):
-                source = self.capture()
-            path = self._found_or_built(source, quick)
-        with self.stages.stage("load"):
-            artifact = load(path, self.request.threads)
+        with contextlib.ExitStack() as until_loaded:
+            if path is None:
+                with self.stages.stage("capture"):
+                    source = self.capture()
+                path = self._found_or_built(source, quick, until_loaded)
+            with self.stages.stage("load"):
+                artifact = load(path, self.request.threads)
         artifact.source = source or DeferredSource(self.capture)
         artifact.profile = dict(self.stages.seconds) if self.request.profile else None
         return artifact
@@ -95,13 +100,19 @@ class Compiler:
             log.info("from the cache, without a capture: %s", path)
         return path
 
-    def _found_or_built(self, source: Source, quick: str | None) -> Path:
+    def _found_or_built(
+        self, source: Source, quick: str | None, until_loaded: contextlib.ExitStack
+    ) -> Path:
         name = source.module.name
         with self.stages.stage("cache"):
             key = artifact_key(source.module, self.request, self.target, self.options)
             path = self.cache.get(key, check_package) if self.request.cache else None
         log.info("%s: %s", name, "compiling" if path is None else "from the cache")
         if path is None:
+            elsewhere = until_loaded.enter_context(working_folder(self.cache))
+            if elsewhere is not None:
+                self.options = replace(self.options, cache_dir=elsewhere)
+                self.cache, quick = Cache(elsewhere), None
             path = self.cache.put(key, lambda place: self._build_checked(source, place))
         if quick is not None:
             self.cache.set_alias(quick, key)
@@ -122,8 +133,8 @@ class Compiler:
 
     def build(self, fused: Module) -> Artifact:
         """An artifact of a module at stage "fused" that is in no cache and no file."""
-        with tempfile.TemporaryDirectory(prefix="cuvil-") as folder:
-            place = Path(folder) / "model.cuvilpkg"
+        with temporary_folder() as folder:
+            place = folder / "model.cuvilpkg"
             self._write(fused, place)
             return load(place, self.request.threads)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from cuvil.errors import ArtifactError
 
 _SUFFIX = ".cuvilpkg"
 _STALE_SECONDS = 3600.0
+_PROBE_BYTES = 1 << 20  # about what a small model's objects take
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,20 @@ class Cache:
         self._entries = root / "artifacts"
         self._aliases = root / "aliases"
         self._temporary = root / "tmp"
+
+    def fault(self) -> OSError | None:
+        """Why nothing can be written in the folder; None where a file of some size can be."""
+        try:
+            self._temporary.mkdir(parents=True, exist_ok=True)
+            self._entries.mkdir(parents=True, exist_ok=True)
+            probe = self._temporary / f"probe.{os.getpid()}.{os.urandom(4).hex()}"
+            try:
+                probe.write_bytes(bytes(_PROBE_BYTES))
+            finally:
+                probe.unlink(missing_ok=True)
+        except OSError as error:
+            return error
+        return None
 
     def get(self, key: str, check: Callable[[Path], object] | None = None) -> Path | None:
         """The entry's path, or None. One that ``check`` refuses (ArtifactError) is dropped."""
@@ -90,8 +106,9 @@ class Cache:
             return
 
     def drop(self, key: str) -> None:
-        """Remove one entry, if it is there."""
-        self._path(key).unlink(missing_ok=True)
+        """Remove one entry, if it is there and may be removed."""
+        with contextlib.suppress(OSError):
+            self._path(key).unlink()
 
     def ls(self) -> list[CacheEntry]:
         """All entries, the most recently used first."""

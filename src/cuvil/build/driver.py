@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import importlib.metadata
 import importlib.util
 import os
+import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from cuvil.errors import TargetError
@@ -25,6 +28,7 @@ LINK_FLAGS = (
 )  # fmt: skip
 _EXPORTS = "{ global: cuvil_*; local: *; };\n"
 _ERROR_LINES = 12
+_PLACE_HINT = "set CUVIL_CACHE_DIR to a folder that can be written and has space"
 
 
 def compiler_path() -> Path:
@@ -103,16 +107,20 @@ def link(objects: Mapping[str, bytes], target: Target, scratch: Path) -> bytes:
         return made.read_bytes()
 
 
-def _work_folder(scratch: Path) -> tempfile.TemporaryDirectory[str]:
+@contextlib.contextmanager
+def _work_folder(scratch: Path) -> Iterator[str]:
+    """A folder for one call. An OSError inside becomes a TargetError that names the folder."""
     try:
         scratch.mkdir(parents=True, exist_ok=True)
-        return tempfile.TemporaryDirectory(dir=scratch, prefix="cc-")
+        made = tempfile.TemporaryDirectory(dir=scratch, prefix="cc-", ignore_cleanup_errors=True)
+        with made as folder:
+            yield folder
     except OSError as error:
-        raise TargetError(
-            f"the compiler has no place to work in: {error}",
-            hint="set CUVIL_CACHE_DIR to a folder that can be written",
-            stage="build",
-        ) from None
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            what = f"no space left in {scratch}"
+        else:
+            what = f"the compiler has no place to work in: {error}"
+        raise TargetError(what, hint=_PLACE_HINT, stage="build") from None
 
 
 def _plain(name: str) -> str:
@@ -131,8 +139,20 @@ def _call(command: list[str], work: str, what: str) -> None:
         raise TargetError(f"{what}: it could not be started: {error}", stage="build") from None
     if done.returncode == 0:
         return
+    if done.returncode < 0:
+        number = -done.returncode
+        name = signal.strsignal(number) or "unknown"
+        # A linker writes through a mapping, where a full disk shows as a bus error.
+        cause = f": usually no space is left in {work}" if number == signal.SIGBUS else ""
+        raise TargetError(
+            f"{what}: it was killed by signal {number} ({name.lower()}{cause})",
+            hint=_PLACE_HINT if cause else "check the machine's memory and limits",
+            stage="build",
+        )
     lines = done.stdout.decode("utf-8", "replace").replace(work + "/", "").splitlines()
     errors = [i for i, line in enumerate(lines) if "error:" in line]
     first = errors[0] if errors else 0
     text = "\n".join(f"  {line}" for line in lines[first : first + _ERROR_LINES])
+    if "No space left" in text or "NoSpaceLeft" in text:
+        raise TargetError(f"no space left in {work}\n{text}", hint=_PLACE_HINT, stage="build")
     raise TargetError(f"{what} (exit code {done.returncode}):\n{text}", stage="build")
