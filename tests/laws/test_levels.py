@@ -25,6 +25,7 @@ LEVELS = (
     ("api",),
     ("integrations",),
     ("cli", "__init__"),
+    ("__main__",),
 )
 LEVEL = {room: i for i, line in enumerate(LEVELS) for room in line}
 RUNTIME_USES = {"runtime", "package", "errors", "version", "cuvil.ir.types", "cuvil.ir.signature"}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from cuvil.api.request import CompileRequest, sizes_and_names
-from cuvil.errors import InputError
+from cuvil.errors import InputError, InvalidModelError
 from cuvil.ir.clone import clone_module
 from cuvil.ir.core import Module
 from cuvil.reference.interpreter import run_module
@@ -35,8 +37,18 @@ class Captured:
 
 
 def capture(request: CompileRequest) -> Captured:
-    """Capture by kind of model."""
+    """Capture by kind of model. Raises InvalidModelError where its framework is not installed."""
+    need_framework(request.kind)
     return _capture_torch(request) if request.kind == "torch" else _capture_onnx(request)
+
+
+def need_framework(name: str) -> None:
+    """Raise InvalidModelError unless the package is installed."""
+    if name not in sys.modules and importlib.util.find_spec(name) is None:
+        raise InvalidModelError(
+            f"reading this model needs the package {name}, which is not installed",
+            hint=f'pip install "cuvil[{name}]"',
+        )
 
 
 def _parsed_constraints(request: CompileRequest) -> list[Any]:

@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cuvil.api.capture import capture
+from cuvil.api.built import Built
+from cuvil.api.capture import capture, need_framework
 from cuvil.api.keys import artifact_key, quick_key
 from cuvil.api.manifest import call_of, plain, signature_of
 from cuvil.api.operators import missing_kernels, operator_table, unsupported_table
@@ -21,7 +22,7 @@ from cuvil.build.cache import Cache
 from cuvil.build.library import build_library
 from cuvil.codegen.abi import emit_abi
 from cuvil.codegen.module import Generated, generate
-from cuvil.errors import ArtifactError, InputError, UnsupportedOpError
+from cuvil.errors import InputError, TargetError, UnsupportedOpError
 from cuvil.ir.clone import clone_module
 from cuvil.ir.core import Module
 from cuvil.ir.dot import print_dot
@@ -34,7 +35,7 @@ from cuvil.passes.pipeline import PassOptions, lower
 from cuvil.rewrite.rewriter import Trace
 from cuvil.runtime.artifact import Artifact
 from cuvil.runtime.cpu import cpu_flags
-from cuvil.runtime.loader import check_machine, load
+from cuvil.runtime.loader import load, machine_fault
 from cuvil.target.base import Target
 from cuvil.target.registry import find_target
 from cuvil.verify.report import Report
@@ -67,11 +68,22 @@ class Compiler:
         self.report: Report | None = None  # of verifying what was built anew
         self.stages = Stages(progress or (request.profile if callable(request.profile) else None))
 
-    def run(self) -> Artifact:
+    def run(self) -> Artifact | Built:
         """Compile, or take from the cache; load; verify what was built anew.
+
+        For a target that this machine can't run the result is a Built; raises TargetError if it
+        was to be verified.
 
         Where nothing can be written in the cache folder, it builds in one that lasts until then.
         """
+        need_framework(self.request.kind)
+        elsewhere = self._cannot_run()
+        if elsewhere is not None and self.request.verify:
+            raise TargetError(
+                f"what is built for {self.target.name} ({self.target.triple}) can't be verified "
+                f"here: {elsewhere}",
+                hint="pass verify=False (--no-verify), and verify it on a machine of that kind",
+            )
         with self.stages.stage("cache"):
             quick = self._quick_key()
             path = self._known(quick)
@@ -82,10 +94,22 @@ class Compiler:
                     source = self.capture()
                 path = self._found_or_built(source, quick, until_loaded)
             with self.stages.stage("load"):
-                artifact = load(path, self.request.threads)
+                artifact: Artifact | Built = (
+                    load(path, self.request.threads)
+                    if elsewhere is None
+                    else Built(open_package(path), elsewhere)
+                )
         artifact.source = source or DeferredSource(self.capture)
         artifact.profile = dict(self.stages.seconds) if self.request.profile else None
         return artifact
+
+    def _cannot_run(self) -> str | None:
+        """Why this machine can't run the target's code; None if it can."""
+        target = self.target
+        fault = machine_fault(
+            target.triple, target.cpu_features, platform.system(), platform.machine(), cpu_flags()
+        )
+        return None if fault is None else fault[0]
 
     def _quick_key(self) -> str | None:
         if not self.request.cache:
@@ -200,8 +224,8 @@ class Compiler:
     def _build_checked(self, source: Source, place: Path) -> None:
         with self.stages.stage("passes"):
             lowered = self._lower(clone_module(source.module), "fused")
-        manifest = self._write(lowered, place)
-        if self.request.verify and _runs_here(manifest):
+        self._write(lowered, place)
+        if self.request.verify:
             with self.stages.stage("verify"):
                 self.report = check_built(load(place, self.request.threads), source)
 
@@ -235,11 +259,3 @@ def check_package(path: Path) -> None:
         package.check_weights()
     finally:
         package.close()
-
-
-def _runs_here(manifest: Manifest) -> bool:
-    try:
-        check_machine(manifest, platform.system(), platform.machine(), cpu_flags())
-    except ArtifactError:
-        return False
-    return True

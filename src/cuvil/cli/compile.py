@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from cuvil.api.built import Built
 from cuvil.api.compiler import Compiler
 from cuvil.cli.models import request_of
 from cuvil.cli.parameters import ModelArgument, ModelOptions
@@ -60,7 +61,11 @@ def compile(
 
 
 def _outcome(
-    compiler: Compiler, artifact: Artifact, files: list[Path], no_verify: bool, profile: bool
+    compiler: Compiler,
+    artifact: Artifact | Built,
+    files: list[Path],
+    no_verify: bool,
+    profile: bool,
 ) -> Outcome:
     manifest = artifact.manifest
     seconds = compiler.stages.seconds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Iterable
 
 from cuvil.errors import ArtifactError, InputError
 from cuvil.package.format import Package, StrPath, open_package
@@ -44,18 +45,27 @@ def load(path: StrPath, threads: int | None = None, *, verify_weights: bool = Tr
 
 def check_machine(manifest: Manifest, system: str, machine: str, flags: frozenset[str]) -> None:
     """Raise ArtifactError unless code for the manifest's target can run here."""
-    arch = manifest.target.split("-", 1)[0]
-    if system != "Linux" or machine not in _MACHINES.get(arch, ()):
-        raise ArtifactError(
-            f"the package is for {manifest.target}; this machine is {machine} with {system}",
-            hint="compile the model for this machine",
+    fault = machine_fault(manifest.target, manifest.cpu_features, system, machine, flags)
+    if fault is not None:
+        raise ArtifactError(f"the package is for {manifest.target}; {fault[0]}", hint=fault[1])
+
+
+def machine_fault(
+    triple: str, features: Iterable[str], system: str, machine: str, flags: frozenset[str]
+) -> tuple[str, str] | None:
+    """What a machine lacks to run code for a target, and what to do; None if nothing."""
+    if system != "Linux" or machine not in _MACHINES.get(triple.split("-", 1)[0], ()):
+        return (
+            f"this machine is {machine} with {system}",
+            "compile the model for this machine",
         )
-    missing = [name for name in manifest.cpu_features if name not in flags]
+    missing = [name for name in features if name not in flags]
     if missing and flags:
-        raise ArtifactError(
-            f"this CPU lacks {', '.join(missing)}, which the package was compiled for",
-            hint="compile the model for an older CPU, such as target='x86_64_v3'",
+        return (
+            f"this CPU lacks {', '.join(missing)}, which it was compiled for",
+            "compile the model for an older CPU, such as target='x86_64_v3'",
         )
+    return None
 
 
 def _check_library(library: NativeLibrary, package: Package) -> None:
