@@ -12,7 +12,7 @@ from typing import Any
 from cuvil.api.built import Built
 from cuvil.api.capture import capture, need_framework
 from cuvil.api.keys import artifact_key, quick_key
-from cuvil.api.manifest import call_of, plain, signature_of
+from cuvil.api.manifest import call_of, extra_of, plain, signature_of
 from cuvil.api.operators import missing_kernels, operator_table, unsupported_table
 from cuvil.api.progress import Progress, Stages
 from cuvil.api.request import CompileRequest
@@ -156,11 +156,11 @@ class Compiler:
         )
 
     def build(self, fused: Module) -> Artifact:
-        """An artifact of a module at stage "fused" that is in no cache and no file."""
+        """The native part of a module at stage "fused", in no cache and no file."""
         with temporary_folder() as folder:
             place = folder / "model.cuvilpkg"
             self._write(fused, place)
-            return load(place, self.request.threads)
+            return load(place, self.request.threads).native
 
     def text(self, stage: str) -> str:
         """The module's text at a stage.
@@ -242,7 +242,7 @@ class Compiler:
             source=plain(module.source),
             weights_bytes=generated.weights.size,
             cuvil_version=__version__,
-            extra={"kernels": list(generated.kernels)},
+            extra=extra_of(module, generated.kernels),
         )
         with self.stages.stage("build"):
             sources = dict(generated.sources)

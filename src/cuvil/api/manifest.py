@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cuvil.errors import ShapeConstraintError
@@ -25,7 +25,7 @@ def call_of(module: Module) -> dict[str, Any] | None:
     Arguments that were given by keyword may be given by position too, where the model takes them
     so; a parameter left out in the example stays left out.
     """
-    call = module.call
+    call = {key: value for key, value in module.call.items() if key != "host"}
     if not call:
         return None
     found: dict[str, Any] = {"outputs": call["output_tree"]} if call.get("output_tree") else {}
@@ -42,6 +42,12 @@ def call_of(module: Module) -> dict[str, Any] | None:
     if rest:
         found["kwargs"] = {"kind": "dict", "keys": list(rest), "items": list(rest.values())}
     return found
+
+
+def extra_of(module: Module, kernels: Sequence[str]) -> dict[str, Any]:
+    """The manifest's ``extra``: the kernels' names, and the steps that run in Python."""
+    host = module.call.get("host")
+    return {"kernels": list(kernels)} | ({} if host is None else {"host": plain(host)})
 
 
 def signature_of(function: Function) -> Signature:

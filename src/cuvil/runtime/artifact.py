@@ -88,6 +88,11 @@ class Artifact:
         return self._signature.outputs
 
     @property
+    def native(self) -> Artifact:
+        """The part that the library computes: all of it, but for a HostArtifact."""
+        return self
+
+    @property
     def threads(self) -> int:
         """How many threads a call may use."""
         return self._open().threads

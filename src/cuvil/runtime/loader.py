@@ -10,6 +10,8 @@ from cuvil.package.format import Package, StrPath, open_package
 from cuvil.package.manifest import Manifest
 from cuvil.runtime.artifact import Artifact
 from cuvil.runtime.cpu import cpu_flags, usable_threads
+from cuvil.runtime.host import HostPlan
+from cuvil.runtime.host_artifact import HostArtifact
 from cuvil.runtime.native import Model, NativeLibrary
 from cuvil.runtime.tree import CallTree
 
@@ -31,6 +33,8 @@ def load(path: StrPath, threads: int | None = None, *, verify_weights: bool = Tr
     package = open_package(path)
     manifest = package.manifest
     tree = CallTree.read(manifest)
+    host = manifest.extra.get("host")
+    plan = HostPlan.read(host, manifest.signature) if host is not None else None
     check_machine(manifest, platform.system(), platform.machine(), cpu_flags())
     library = NativeLibrary(package.library)
     _check_library(library, package)
@@ -40,7 +44,8 @@ def load(path: StrPath, threads: int | None = None, *, verify_weights: bool = Tr
     usable = usable_threads()
     # A package from a larger machine may ask for more than there is; a caller knows what he does.
     count = threads or min(manifest.threads or usable, usable)
-    return Artifact(Model(library, package, count), tree)
+    model = Model(library, package, count)
+    return Artifact(model, tree) if plan is None else HostArtifact(model, tree, plan)
 
 
 def check_machine(manifest: Manifest, system: str, machine: str, flags: frozenset[str]) -> None:

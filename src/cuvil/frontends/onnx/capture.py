@@ -15,6 +15,7 @@ from cuvil.frontends.onnx.dims import Given, InputDims
 from cuvil.frontends.onnx.load import load_model, opset_table
 from cuvil.frontends.onnx.node import Item, ItemList
 from cuvil.frontends.onnx.scope import Context, Scope
+from cuvil.frontends.onnx.strings import StringPart, string_part
 from cuvil.frontends.onnx.types import UnsupportedType, dtype_from, type_name
 from cuvil.frontends.onnx.walk import Frame, Walker
 from cuvil.ir.core import Module, Value
@@ -38,17 +39,20 @@ def capture_onnx(
     ``dynamic`` names input dims (it wins over the model's declaration), ``input_shapes`` sizes
     them (an entry may also be a name, a Dim, or None for "as declared"). ``fixed_inputs`` gives
     values to inputs that decide shapes or branches: they become constants and leave the call;
-    module.source["fixed_inputs"] names them. Raises InvalidModelError for a malformed model,
+    module.source["fixed_inputs"] names them. Strings that stand apart become module.call["host"],
+    the steps that runtime/host.py describes, and are no part of the function. Raises InvalidModelError for a malformed model,
     UnsupportedOpError with every node that can't be translated.
     """
     model, folder = load_model(source)
     emitter = Emitter({})
     context = Context(emitter, folder, model)
-    inputs = _Inputs(model, context, dynamic or {}, input_shapes or {}, fixed_inputs or {})
+    strings = string_part(model, input_shapes or {}, dynamic or {}, fixed_inputs or ())
+    inputs = _Inputs(model, context, dynamic or {}, input_shapes or {}, fixed_inputs or {}, strings)
     walker = Walker(context)
     scope = Scope(context, model.graph, inputs.declare(), None)
     asked = inputs.dims.constraints(constraints)
-    names = [value.name for value in model.graph.output]
+    graph_names = [value.name for value in model.graph.output]
+    names = [n for n in graph_names if strings is None or n not in strings.outputs]
     frame = Frame(scope, opset_table(model.opset_import), {})
     outputs = walker.graph(frame, model.graph, names)
     problems = [*inputs.problems, *context.problems]
@@ -64,7 +68,12 @@ def capture_onnx(
         "notes": context.notes + _declared_notes(model, dict(zip(names, outputs, strict=True))),
     }
     name = model.graph.name or "model"
-    return emitter.finish(values, labels, asked, name, source=facts)
+    call = {}
+    if strings is not None:
+        made = dict(zip(names, outputs, strict=True))
+        parts = [_labels(n, made.get(n)) for n in graph_names]
+        call["host"] = strings.tree(inputs.names(), parts)
+    return emitter.finish(values, labels, asked, name, source=facts, call=call)
 
 
 class _Inputs:
@@ -77,8 +86,10 @@ class _Inputs:
         dynamic: Mapping[str, Mapping[int, str | Dim]],
         shapes: Shapes,
         fixed: Mapping[str, Any],
+        strings: StringPart | None,
     ) -> None:
         self.context = context
+        self.strings = strings.inputs if strings is not None else {}
         self.dims = InputDims(context.e.context)
         self.dynamic = dynamic
         self.shapes = shapes
@@ -102,9 +113,15 @@ class _Inputs:
             if proto.name in seen:
                 raise InvalidModelError(f"the model has two inputs called {proto.name!r}")
             seen.add(proto.name)
-            if proto.name not in self.fixed and proto.type.HasField("tensor_type"):
+            apart = proto.name in self.fixed or proto.name in self.strings
+            if not apart and proto.type.HasField("tensor_type"):
                 self.dims.learn(*self._dims(proto))
-        return {proto.name: self._declare(proto) for proto in self.protos}
+        numeric = [proto for proto in self.protos if proto.name not in self.strings]
+        return {proto.name: self._declare(proto) for proto in numeric}
+
+    def names(self) -> list[str]:
+        """The inputs of the call in order, those of strings too."""
+        return [proto.name for proto in self.protos if proto.name not in self.fixed]
 
     def _declare(self, proto: Any) -> Item | None:
         kind = proto.type.WhichOneof("value") or "no type"
@@ -166,15 +183,19 @@ def _flatten(
     values: list[Value] = []
     labels: list[str] = []
     for name, item in zip(names, outputs, strict=True):
-        if isinstance(item, ItemList):
-            values.extend(item.items)
-            labels.extend(f"{name}_{i}" for i in range(len(item.items)))
-        elif item is not None:
-            values.append(item)
-            labels.append(name)
+        if item is not None:
+            values.extend(item.items if isinstance(item, ItemList) else [item])
+            labels.extend(_labels(name, item))
         elif not problems:
             problems.append(UnsupportedNode("output", "", name, "it was not computed"))
     return values, labels
+
+
+def _labels(name: str, item: Item | None) -> list[str]:
+    """The names of an output's tensors: its own, or one for each item of a sequence."""
+    if isinstance(item, ItemList):
+        return [f"{name}_{i}" for i in range(len(item.items))]
+    return [name]
 
 
 def _declared_notes(model: ModelProto, outputs: Mapping[str, Item | None]) -> list[str]:

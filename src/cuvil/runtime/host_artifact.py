@@ -1,0 +1,89 @@
+"""An artifact with inputs and outputs that its native library has no type for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cuvil.errors import InputError
+from cuvil.ir.signature import TensorSpec
+from cuvil.runtime.artifact import Artifact
+from cuvil.runtime.host import STRING, HostPlan, string_input
+from cuvil.runtime.native import Model
+from cuvil.runtime.tree import CallTree
+
+
+class HostArtifact(Artifact):
+    """A compiled model some steps of which run in Python (see runtime/host.py).
+
+    Strings come in as NumPy arrays of str, and come out as object arrays of str.
+    """
+
+    def __init__(self, model: Model, tree: CallTree | None, plan: HostPlan) -> None:
+        super().__init__(model, tree)
+        self._native = Artifact(model, tree)
+        self._host = plan
+        self._parameters = [spec.name for spec in plan.inputs]
+        self._count = len(plan.inputs)
+
+    @property
+    def native(self) -> Artifact:
+        """The numeric part, which is what the library computes."""
+        return self._native
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """Names, dtypes and symbolic shapes of the inputs; a string's dtype is "str"."""
+        return self._host.inputs
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """Names, dtypes and symbolic shapes of the outputs; a string's dtype is "str"."""
+        return self._host.outputs
+
+    def run(
+        self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Run on inputs by name; returns the outputs by name.
+
+        ``out`` as for other artifacts; a string output can't be given.
+        """
+        for name in out or ():
+            if name in self._host.values:
+                raise InputError(f"out has the string output {name!r}, which is always new")
+        return self._compute(self._by_name(inputs), out)
+
+    def close(self) -> None:
+        """Let go of library and weights; calls that are running finish first."""
+        self._native.close()
+        super().close()
+
+    def _execute(self, args: Sequence[Any]) -> list[Any]:
+        return list(self._compute(args, None).values())
+
+    def _compute(self, args: Sequence[Any], out: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Outputs by name in order, for one value an input."""
+        self._open()
+        strings, numbers = {}, {}
+        for spec, value in zip(self._host.inputs, args, strict=True):
+            if spec.dtype == STRING:
+                strings[spec.name] = string_input(value, spec)
+            else:
+                numbers[spec.name] = value
+        found: dict[str, Any] = dict(self._host.run(strings))
+        # A model of strings alone leaves the library nothing to compute.
+        if self._signature.inputs or self._signature.outputs or out:
+            found.update(self._native.run(numbers, out))
+        return {spec.name: found[spec.name] for spec in self._host.outputs}
+
+    def _by_name(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
+        if not isinstance(values, Mapping):
+            raise InputError(
+                f"inputs are {type(values).__name__}; expected a dict of arrays by name"
+            )
+        return self._ordered(values, self._parameters)
+
+    def _shapes(self, inputs: Mapping[str, Any]) -> list[tuple[int, ...]]:
+        """Of the numeric inputs: only they decide symbols and memory."""
+        pairs = zip(self._host.inputs, self._by_name(inputs), strict=True)
+        return [tuple(getattr(v, "shape", v)) for spec, v in pairs if spec.dtype != STRING]
