@@ -73,10 +73,16 @@ def _capture_onnx(request: CompileRequest) -> Captured:
     if request.example_inputs is not None and not examples:
         values = request.example_inputs
         values = values if isinstance(values, (tuple, list)) else (values,)
-        examples = {n: np.asarray(v) for n, v in zip(module.main.input_names, values)}
+        examples = {n: np.asarray(v) for n, v in zip(_names(module), values)}
     reference = clone_module(module)
     run = functools.partial(run_module, reference)
     return Captured(module, run, examples, request.model)
+
+
+def _names(module: Module) -> list[str]:
+    """The inputs in the order of a call, those of strings too."""
+    host = module.call.get("host")
+    return module.main.input_names if host is None else [i["name"] for i in host["inputs"]]
 
 
 def _only_input(model: Any) -> str:

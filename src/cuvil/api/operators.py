@@ -46,6 +46,12 @@ def operator_table(captured: Function, fused: Module) -> dict[str, Any]:
             _count(entry["source"], _source_name(op.loc))
         _count(entry["dtypes"], str(op.results[0].type.dtype))
         _count(entry["how"], known.how(op))
+    for step in fused.call.get("host", {}).get("steps", ()):
+        empty = {"op": step["op"], "source": {}, "dtypes": {}, "count": 0, "how": {}}
+        entry = table.setdefault(step["op"], empty)
+        entry["count"] += 1
+        _count(entry["dtypes"], "str")
+        _count(entry["how"], "in Python, before the library")
     kernels = [
         {
             "name": kernel_name(op),

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from cuvil.api.host_check import with_host_steps
 from cuvil.errors import CuvilError, InputError, InvalidModelError, VerificationError
 from cuvil.ir.clone import clone_module
 from cuvil.ir.core import Module
@@ -66,10 +67,12 @@ class DeferredSource(Source):
 def check_built(artifact: Artifact, source: Source) -> Report:
     """Verify a fresh build. Raises VerificationError when it disagrees with its source."""
     trials = sorted(_trials(artifact, source, None), key=_elements)
-    report = _compare_all(artifact, source, trials, *tolerance_of(source.module), BUILD_SECONDS)[0]
+    allowed = tolerance_of(source.module)
+    report = _compare_all(artifact.native, source, trials, *allowed, BUILD_SECONDS)[0]
     if not report.cases:
         log.warning("%s is not verified: the model refused all inputs made up for it; %s",
                     source.module.name, report.skipped[0])  # fmt: skip
+    report = with_host_steps(report, artifact, source.module, trials[0], source.examples)
     if not report.passed:
         raise VerificationError(
             f"the artifact disagrees with its model; {report}",
@@ -88,14 +91,17 @@ def verify_artifact(
     strict = atol is not None or rtol is not None
     atol, rtol = _tolerances(source, atol, rtol)
     trials = _trials(artifact, source, inputs)
+    made = trials
     report, trials = _compare_all(
-        artifact, source, trials, atol, rtol, given=inputs is not None, strict=strict
+        artifact.native, source, trials, atol, rtol, given=inputs is not None, strict=strict
     )
     if not trials:
         raise InputError(
             f"nothing was compared: the model refused all made-up inputs; {report.skipped[0]}",
             hint="give inputs that the model takes",
         )
+    given = source.examples if inputs is None else named_inputs(artifact, inputs)
+    report = with_host_steps(report, artifact, source.module, made[0], given)
     if not layerwise:
         return report
     layers, verdict = _layers(report, source, trials, atol, rtol)
@@ -126,8 +132,9 @@ def bisect_artifact(
     source = _source_of(artifact)
     atol, rtol = _tolerances(source, atol, rtol)
     trials = _trials(artifact, source, inputs)
-    trials = _compare_all(artifact, source, trials, atol, rtol, given=inputs is not None)[1]
-    names = [s.name for s in artifact.outputs]
+    native = artifact.native
+    trials = _compare_all(native, source, trials, atol, rtol, given=inputs is not None)[1]
+    names = [s.name for s in native.outputs]
     wanted = [source.run(x) for x in trials]
     meant = [run_module(source.module, x) for x in trials]
 
@@ -161,8 +168,11 @@ def _source_of(artifact: Artifact) -> Source:
 
 
 def _trials(artifact: Artifact, source: Source, inputs: Any) -> list[dict[str, Array]]:
+    """Numeric inputs by name, one dict a trial."""
     if inputs is not None:
-        return [named_inputs(artifact, inputs)]
+        strings = {s.name for s in artifact.inputs} - {s.name for s in artifact.native.inputs}
+        given = named_inputs(artifact, inputs)
+        return [{name: value for name, value in given.items() if name not in strings}]
     signature = artifact.manifest.signature
     rng = np.random.default_rng(0)
     limits = integer_limits(source.module)

@@ -99,7 +99,7 @@ def _artifact(subject: str, request: CompileRequest, progress: StageProgress) ->
     artifact = load(subject, request.threads)
     artifact.source = compiler.capture()
     names = artifact.source.module.main.input_names
-    if names != [spec.name for spec in artifact.inputs]:
+    if names != [spec.name for spec in artifact.native.inputs]:
         raise InputError(
             f"the artifact's inputs are not the model's, which are {', '.join(names)}",
             hint="give the model it was compiled from, with the same options",
@@ -108,7 +108,7 @@ def _artifact(subject: str, request: CompileRequest, progress: StageProgress) ->
 
 
 def _alone(artifact: Artifact, at: str) -> Outcome:
-    outputs = artifact.run(made_up_inputs(artifact.manifest.signature, at))
+    outputs = artifact.native.run(made_up_inputs(artifact.manifest.signature, at))
     shapes = {name: list(value.shape) for name, value in outputs.items()}
     note = "not compared with a model: give --source MODEL"
     text = f"intact; it runs: {', '.join(f'{n}{s}' for n, s in shapes.items())} ({note})"

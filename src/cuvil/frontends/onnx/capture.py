@@ -40,8 +40,9 @@ def capture_onnx(
     them (an entry may also be a name, a Dim, or None for "as declared"). ``fixed_inputs`` gives
     values to inputs that decide shapes or branches: they become constants and leave the call;
     module.source["fixed_inputs"] names them. Strings that stand apart become module.call["host"],
-    the steps that runtime/host.py describes, and are no part of the function. Raises InvalidModelError for a malformed model,
-    UnsupportedOpError with every node that can't be translated.
+    the steps that runtime/host.py describes, and are no part of the function. Raises
+    InvalidModelError for a malformed model, UnsupportedOpError with every node that can't be
+    translated.
     """
     model, folder = load_model(source)
     emitter = Emitter({})

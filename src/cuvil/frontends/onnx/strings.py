@@ -68,7 +68,8 @@ def string_part(
     """The part of a model that works on strings, None where there is none that stands apart.
 
     ``sizes`` and ``dynamic`` are dims by input name that replace the declared ones, ``fixed`` the
-    inputs that become constants. Raises InvalidModelError for a node that contradicts its specification.
+    inputs that become constants. Raises InvalidModelError for a node that contradicts its
+    specification.
     """
     graph = model.graph
     stored = {t.name for t in graph.initializer}
