@@ -9,9 +9,11 @@ import numpy as np
 import onnxruntime
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
+from cuvil.api.manifest import signature_of
 from cuvil.frontends.onnx import capture_onnx
 from cuvil.ir.core import Module
 from cuvil.reference.interpreter import run_module
+from cuvil.runtime.host import HostPlan
 
 Array = np.ndarray[Any, Any]
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
@@ -65,6 +67,20 @@ def run_ort(proto: ModelProto, inputs: Mapping[str, Array]) -> list[Array]:
     return list(session.run(None, dict(inputs)))
 
 
+def run_captured(module: Module, inputs: Mapping[str, Array]) -> list[Array]:
+    """Outputs in order: numbers by the reference, strings by the captured host steps."""
+    tree = module.call.get("host")
+    if tree is None:
+        return run_module(module, inputs)
+    names = {spec["name"] for spec in tree["inputs"] if spec.get("dtype") == "str"}
+    strings = {k: np.asarray(v, dtype=object) for k, v in inputs.items() if k in names}
+    plan = HostPlan.read(tree, signature_of(module.main))
+    found: dict[str, Array] = plan.run(strings)
+    numbers = run_module(module, {k: v for k, v in inputs.items() if k not in names})
+    found.update(zip(module.main.output_names, numbers, strict=True))
+    return [found[spec.name] for spec in plan.outputs]
+
+
 def check(
     proto: ModelProto,
     *calls: Mapping[str, Array],
@@ -80,9 +96,17 @@ def check(
 
 
 def compare(got: Sequence[Array], want: Sequence[Array], tolerance: float) -> None:
-    """Same number, dtypes and shapes; values within the tolerance (absolute and relative)."""
+    """Same number, dtypes and shapes; values within the tolerance (absolute and relative).
+
+    Strings may be of any of NumPy's string dtypes, and must be equal.
+    """
+    got, want = ([np.asarray(a, object) if a.dtype.kind == "U" else a for a in x]
+                 for x in (got, want))  # fmt: skip
     assert [(a.dtype, a.shape) for a in got] == [(a.dtype, a.shape) for a in want]
     for a, b in zip(got, want, strict=True):
+        if a.dtype == object:
+            assert a.tolist() == b.tolist()
+            continue
         if a.dtype.name == "bfloat16":
             a, b = a.astype(np.float32), b.astype(np.float32)
         np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
