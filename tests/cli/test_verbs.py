@@ -6,10 +6,12 @@ import json
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 import cuvil
 from tests.cli.conftest import Call
+from tests.runtime.test_host import mixed
 from tests.verify.models import inputs
 
 
@@ -49,6 +51,29 @@ def test_run_gives_what_the_model_gives(cuvil_cli: Call, package: Path, place: P
 def test_run_makes_up_inputs_of_the_size_asked(cuvil_cli: Call, package: Path) -> None:
     ran = cuvil_cli("run", str(package), "-i", "random", "--at", "n=7", "--json")
     assert ran.json["outputs"][0]["shape"] == [7, 3]
+
+
+def test_strings_on_the_command_line(cuvil_cli: Call, place: Path) -> None:
+    onnx.save(mixed(), place / "mixed.onnx")
+    ran = cuvil_cli("compile", "mixed.onnx", "-o", "mixed.cuvilpkg", "--json")
+    assert ran.json["signature"] == (
+        "forall n. (words: str[k], a: f32[n, 2]) -> (text: str[?], y: f32[n, 2], same: str[k])"
+    )
+    assert ran.json["signature"] in cuvil_cli("inspect", "mixed.cuvilpkg").out.replace("\n", " ")
+    np.save(place / "words.npy", np.array(["Monday", "Tuesday"]))
+    ran = cuvil_cli(
+        "run", "mixed.cuvilpkg", "-i", "words=@words.npy", "-i", "a=random", "-o", "strings.npz"
+    )
+    assert ran.code == 0
+    with np.load(place / "strings.npz") as found:
+        assert found["text"].tolist() == ["TUESDAY"]
+        assert found["same"].tolist() == ["Monday", "Tuesday"]
+    ran = cuvil_cli("run", "mixed.cuvilpkg", "-i", "random")
+    assert ran.code != 0 and "no value for the input 'words'" in ran.err
+    ran = cuvil_cli("run", "mixed.cuvilpkg", "-i", "a=random", "-i", "words=random")
+    assert ran.code != 0 and "the strings of 'words' can't be made up" in ran.err
+    assert cuvil_cli("verify", "mixed.cuvilpkg", "--source", "mixed.onnx").code == 0
+    assert cuvil_cli("verify", "mixed.cuvilpkg").code == 0
 
 
 def test_inspect_an_artifact(cuvil_cli: Call, package: Path) -> None:

@@ -153,6 +153,8 @@ def test_wrong_calls(artifact: Artifact) -> None:
         artifact(WORDS, a, a)
     with pytest.raises(InputError, match="there is no input 'b'"):
         artifact.run({"a": a, "words": WORDS, "b": a})
+    with pytest.raises(InputError, match="input 'words' is a masked array"):
+        artifact(np.ma.masked_equal(np.array(["a", "b"]), "a"), a)
     with pytest.raises(InputError, match="input 'a' has dtype float64; expected f32"):
         artifact(WORDS, a.astype(np.float64))
     with cuvil.compile(mixed()) as closed:
@@ -175,6 +177,11 @@ def test_operators_are_listed() -> None:
     table = cuvil.debug_trace(mixed())
     (entry,) = [e for e in table["operators"] if e["op"] == "string_normalizer"]
     assert entry["how"] == {"in Python, before the library": 1} and table["supported"]
+
+
+def test_the_description_for_c_has_numbers_alone(artifact: Artifact) -> None:
+    described = artifact.manifest.describe()
+    assert '"a"' in described and "words" not in described and "monday" not in described
 
 
 def test_other_uses_of_strings_are_refused() -> None:

@@ -14,7 +14,7 @@ from cuvil.api.compiler import Compiler
 from cuvil.cli.models import request_of
 from cuvil.cli.parameters import ModelArgument, ModelOptions
 from cuvil.cli.progress import StageProgress
-from cuvil.cli.text import bytes_text, signature_text, table
+from cuvil.cli.text import bytes_text, public_signature, signature_text, table
 from cuvil.cli.verb import Outcome, verb
 from cuvil.errors import TargetError
 from cuvil.runtime.artifact import Artifact
@@ -77,7 +77,7 @@ def _outcome(
     document = {
         "files": [os.fspath(file) for file in files],
         "bytes": size,
-        "signature": signature_text(manifest.signature),
+        "signature": signature_text(public_signature(manifest)),
         "target": manifest.target,
         "kernels": len(manifest.extra.get("kernels", ())),
         "from_cache": "build" not in seconds,
@@ -87,7 +87,7 @@ def _outcome(
     what = f"{bytes_text(size)}, {document['kernels']} kernels"
     where = ", ".join(map(str, files))
     shown = [
-        signature_text(manifest.signature),
+        signature_text(public_signature(manifest)),
         f"{where}: {what}; {verified}; {sum(seconds.values()):.1f} s",
     ]
     if profile:

@@ -12,7 +12,7 @@ from rich.text import Text
 from cuvil.api.compiler import STAGES, Compiler
 from cuvil.cli.models import is_artifact, request_of
 from cuvil.cli.parameters import EitherArgument, ModelOptions
-from cuvil.cli.text import bytes_text, facts, signature_text, table
+from cuvil.cli.text import bytes_text, facts, public_signature, signature_text, table
 from cuvil.cli.verb import Outcome, verb
 from cuvil.errors import InputError
 from cuvil.package.format import Package, open_package
@@ -73,7 +73,7 @@ def _artifact(package: Package) -> Outcome:
     kernels = list(manifest.extra.get("kernels", ()))
     document = {
         **json.loads(manifest.to_json()),
-        "type": signature_text(manifest.signature),
+        "type": signature_text(public_signature(manifest)),
         "sizes": sizes,
         "kernels": kernels,
     }
@@ -87,7 +87,7 @@ def _artifact(package: Package) -> Outcome:
         *[(f"{name} size", bytes_text(size)) for name, size in sizes.items()],
         ("kernels", f"{len(kernels)}: {', '.join(k.removeprefix('k_') for k in kernels)}"),
     ]
-    shown: list[RenderableType] = [Text(signature_text(manifest.signature))]
+    shown: list[RenderableType] = [Text(signature_text(public_signature(manifest)))]
     if where:
         shown.append(Text("where " + "\n      ".join(where)))
     return Outcome(document, (*shown, "", table(["", ""], rows)))

@@ -96,9 +96,11 @@ def read_inputs(
     sizes: str,
     signature: Signature,
     source: Source | None = None,
+    strings: Sequence[str] = (),
 ) -> dict[str, Array]:
     """Inputs by name from ``--input`` and ``--at``; what is made up follows the examples and the
-    uses in the source, if there is one. Raises InputError where one is missing."""
+    uses in the source, if there is one. ``strings`` are inputs beside the signature's, which are
+    never made up. Raises InputError where one is missing."""
     given: dict[str, Array] = {}
     made: set[str] = set()
     names = [spec.name for spec in signature.inputs]
@@ -114,21 +116,25 @@ def read_inputs(
             given[name] = _only(value[1:])
         else:
             raise InputError(f"cannot read the input {text!r}", hint=_INPUT_HINT)
-    unknown = [name for name in (*given, *sorted(made)) if name not in names]
+    made_up = [name for name in sorted(made) if name in strings]
+    if made_up:
+        raise InputError(f"the strings of {made_up[0]!r} can't be made up", hint=_INPUT_HINT)
+    every = [*names, *strings]
+    unknown = [name for name in (*given, *sorted(made)) if name not in every]
     if unknown:
         raise InputError(
-            f"there is no input {unknown[0]!r}", hint=f"the inputs are {', '.join(names)}"
+            f"there is no input {unknown[0]!r}", hint=f"the inputs are {', '.join(every)}"
         )
-    missing = [name for name in names if name not in given and name not in made]
+    missing = [name for name in every if name not in given and name not in made]
     if missing:
         raise InputError(f"no value for the input {missing[0]!r}", hint=_INPUT_HINT)
-    if len(given) == len(names):
+    if len(given) == len(every):
         return given
     examples = source.examples if source is not None else {}
     limits = integer_limits(source.module) if source is not None else {}
     table = _sizes(signature, given, parse_sizes(sizes), examples)
     random = make_inputs(signature, table, examples, np.random.default_rng(0), limits)
-    return {name: given[name] if name in given else random[name] for name in names}
+    return {name: given[name] if name in given else random[name] for name in every}
 
 
 def made_up_inputs(

@@ -43,7 +43,8 @@ def run(
     loaded = load(artifact, threads)
     if out is not None and out.suffix == ".npy" and len(loaded.outputs) != 1:
         raise InputError(f"the model has {len(loaded.outputs)} outputs", hint="write an .npz file")
-    given = read_inputs(inputs or (), at, loaded.manifest.signature)
+    strings = [spec.name for spec in loaded.inputs if spec.dtype == "str"]
+    given = read_inputs(inputs or (), at, loaded.manifest.signature, strings=strings)
     start = time.perf_counter()
     outputs = {name: _plain(np.asarray(value)) for name, value in loaded.run(given).items()}
     seconds = time.perf_counter() - start
@@ -71,13 +72,15 @@ def _write(path: Path, outputs: dict[str, Any]) -> None:
 
 
 def _plain(array: Any) -> Any:
-    """bfloat16 as float32, which .npy files can hold."""
+    """bfloat16 as float32, and strings at a fixed width, which .npy files can hold."""
+    if array.dtype == object:
+        return array.astype("U")
     return array.astype(np.float32) if array.dtype.kind == "V" else array
 
 
 def _row(name: str, array: Any) -> list[Any]:
     row: list[Any] = [name, str(array.dtype), list(array.shape)]
-    if not array.size:
+    if not array.size or array.dtype.kind == "U":
         return [*row, None, None, None]
     values = array.astype(np.float64)
     found = [float(values.min()), float(values.mean()), float(values.max())]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from rich.table import Table
 from rich.text import Text
 
 from cuvil.ir.signature import Signature
+from cuvil.package.manifest import Manifest
+from cuvil.runtime.host import HostPlan
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -33,6 +36,15 @@ def signature_text(signature: Signature) -> str:
     outputs = ", ".join(map(str, signature.outputs))
     outputs = outputs if len(signature.outputs) == 1 else f"({outputs})"
     return f"{f'forall {names}. ' if names else ''}({inputs}) -> {outputs}"
+
+
+def public_signature(manifest: Manifest) -> Signature:
+    """The signature with the inputs and outputs that only Python has: strings. To be shown."""
+    host = manifest.extra.get("host")
+    if host is None:
+        return manifest.signature
+    plan = HostPlan.read(host, manifest.signature)
+    return replace(manifest.signature, inputs=plan.inputs, outputs=plan.outputs)
 
 
 def facts(signature: Signature) -> list[str]:

@@ -103,7 +103,7 @@ def view_input(value: Any, slot: Slot) -> View:
         value = np.asarray(value)
     if not isinstance(value, np.ndarray):
         value = _from_dlpack(value, slot)
-    if _is_masked(value):
+    if is_masked(value):
         raise InputError(f"{slot} is a masked array", hint="pass array.filled(...) instead")
     array = np.asarray(value)
     expected = slot.numpy_dtype()
@@ -123,7 +123,8 @@ def _spelt(dtype: np.dtype[Any]) -> str:
     return f"{module}.{dtype.name}{'_' if dtype.kind == 'b' else ''}"
 
 
-def _is_masked(value: np.ndarray[Any, Any]) -> bool:
+def is_masked(value: np.ndarray[Any, Any]) -> bool:
+    """Whether an array hides some of its elements."""
     masked = sys.modules.get("numpy.ma")  # np.ma would import it, which takes milliseconds
     return masked is not None and isinstance(value, masked.MaskedArray)
 
@@ -211,7 +212,7 @@ def view_output(value: Any, slot: Slot, shape: tuple[int, ...]) -> View:
         ready = ready and value.is_contiguous() and not value.is_neg()
         ready = ready and not value.requires_grad
         same = value.dtype is torch_dtype(slot)
-    elif isinstance(value, np.ndarray) and not _is_masked(value):
+    elif isinstance(value, np.ndarray) and not is_masked(value):
         flags = value.flags
         ready = flags.c_contiguous and flags.writeable and flags.aligned
         same = value.dtype == slot.numpy_dtype()

@@ -23,6 +23,7 @@ import numpy as np
 
 from cuvil.errors import ArtifactError, InputError, ShapeConstraintError
 from cuvil.ir.signature import Signature, TensorSpec
+from cuvil.runtime.arrays import is_masked
 
 Array = np.ndarray[Any, Any]
 STRING = "str"
@@ -162,6 +163,8 @@ def string_input(value: Any, spec: TensorSpec) -> Array:
         value = np.asarray(value)
     if not isinstance(value, np.ndarray):
         raise InputError(f"{place} takes strings, not {type(value).__name__}", hint=hint)
+    if is_masked(value):
+        raise InputError(f"{place} is a masked array", hint="pass array.filled(...) instead")
     array = np.array(value, dtype=object)
     if value.dtype.kind not in "UOT" or not all(isinstance(v, str) for v in array.flat):
         what = "an object that is no str" if value.dtype.kind in "OT" else str(value.dtype)
