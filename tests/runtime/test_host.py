@@ -202,6 +202,29 @@ def test_other_uses_of_strings_are_refused() -> None:
         cuvil.compile(constant)
 
 
+def test_one_name_is_one_size() -> None:
+    nodes = [node("Add", ["a", "a"], ["y"]), node("StringNormalizer", ["s"], ["t"]),
+             node("StringNormalizer", ["s2"], ["t2"])]  # fmt: skip
+    inputs = {"a": (FLOAT, ["n"]), "s": (STRING, ["n"]), "s2": (STRING, ["n"])}
+    proto = retyped(model(nodes, inputs, ["y", "t", "t2"]), FLOAT, STRING, STRING)
+    made = cuvil.compile(proto)
+    assert cuvil.verify(made).passed
+    two, three = np.ones(2, np.float32), np.ones(3, np.float32)
+    assert [len(x) for x in made(three, WORDS, WORDS)] == [3, 3, 3]
+    with pytest.raises(ShapeConstraintError, match="'n' is 2 in input 'a'; it is 3 in input 's'"):
+        made(two, WORDS, WORDS)
+    with pytest.raises(ShapeConstraintError, match="'n' is 2 in input 's2'; it is 3 in input 's'"):
+        made(three, WORDS, WORDS[:2])
+
+
+def test_verification_knows_that_a_row_is_one() -> None:
+    nodes = [node("Add", ["a", "a"], ["y"]), node("StringNormalizer", ["s"], ["t"])]
+    inputs = {"a": (FLOAT, ["batch"]), "s": (STRING, ["batch", "c"])}
+    made = cuvil.compile(retyped(model(nodes, inputs, ["y", "t"]), FLOAT, STRING))
+    assert cuvil.verify(made).passed
+    assert made(np.ones(1, np.float32), WORDS[None])[1].shape == (1, 3)
+
+
 def test_a_size_of_strings_is_checked() -> None:
     proto = retyped(
         model([node("StringNormalizer", ["x"], ["y"])], {"x": (STRING, [1, 2])}, ["y"]), STRING

@@ -39,8 +39,12 @@ def with_host_steps(
     if tree is None:
         return report
     plan = HostPlan.read(tree, artifact.native.manifest.signature)
+    sizes: dict[str, int] = {}
+    for spec in plan.inputs:
+        known = numbers.get(spec.name, given.get(spec.name))
+        sizes.update((d, n) for d, n in zip(spec.shape, np.shape(known)) if isinstance(d, str))
     strings = {
-        spec.name: string_input(given.get(spec.name, _made_up(plan, spec)), spec)
+        spec.name: string_input(given.get(spec.name, _made_up(plan, spec, sizes)), spec)
         for spec in plan.inputs
         if spec.dtype == STRING
     }
@@ -50,13 +54,18 @@ def with_host_steps(
     return replace(report, errors=report.errors + errors)
 
 
-def _made_up(plan: HostPlan, spec: TensorSpec) -> Array:
-    """Words in the order of a small vocabulary, which repeats; sizes left open are 1 but for the
-    last, which takes all of it."""
+def _made_up(plan: HostPlan, spec: TensorSpec, sizes: dict[str, int]) -> Array:
+    """Words in the order of a small vocabulary, which repeats. ``sizes`` are those of dims by name
+    and learn new ones: what is left open is 1, but for the last dim, which takes every word."""
     stop = [w for step in plan.steps for w in step.attributes.get("stopwords", ())]
     words = [v for w in stop for v in (w, w.lower(), w.upper())] + list(_WORDS)
     open_sizes = [1] * (spec.rank - 1) + [len(words)]
-    shape = [d if isinstance(d, int) else n for d, n in zip(spec.shape, open_sizes)]
+    shape = []
+    for dim, size in zip(spec.shape, open_sizes):
+        named = isinstance(dim, str) and dim.isidentifier()
+        shape.append(
+            dim if isinstance(dim, int) else sizes.setdefault(dim, size) if named else size
+        )
     return np.resize(np.array(words, dtype=object), shape)
 
 

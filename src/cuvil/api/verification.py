@@ -91,7 +91,6 @@ def verify_artifact(
     strict = atol is not None or rtol is not None
     atol, rtol = _tolerances(source, atol, rtol)
     trials = _trials(artifact, source, inputs)
-    made = trials
     report, trials = _compare_all(
         artifact.native, source, trials, atol, rtol, given=inputs is not None, strict=strict
     )
@@ -101,7 +100,8 @@ def verify_artifact(
             hint="give inputs that the model takes",
         )
     given = source.examples if inputs is None else named_inputs(artifact, inputs)
-    report = with_host_steps(report, artifact, source.module, made[0], given)
+    least = min(trials, key=_elements)
+    report = with_host_steps(report, artifact, source.module, least, given)
     if not layerwise:
         return report
     layers, verdict = _layers(report, source, trials, atol, rtol)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cuvil.errors import InputError
+from cuvil.errors import InputError, ShapeConstraintError
 from cuvil.ir.signature import TensorSpec
 from cuvil.runtime.artifact import Artifact
 from cuvil.runtime.host import STRING, HostPlan, string_input
@@ -70,11 +70,34 @@ class HostArtifact(Artifact):
                 strings[spec.name] = string_input(value, spec)
             else:
                 numbers[spec.name] = value
+        self._check_names({**strings, **numbers})
         found: dict[str, Any] = dict(self._host.run(strings))
         # A model of strings alone leaves the library nothing to compute.
         if self._signature.inputs or self._signature.outputs or out:
             found.update(self._native.run(numbers, out))
         return {spec.name: found[spec.name] for spec in self._host.outputs}
+
+    def _check_names(self, values: Mapping[str, Any]) -> None:
+        """A dim's name stands for one size in a call, among strings and numbers alike.
+
+        Sizes that only numbers share are the signature's to check.
+        """
+        sizes: dict[str, tuple[int, str]] = {}
+        for spec in sorted(self._host.inputs, key=lambda s: s.dtype != STRING):
+            shape = getattr(values[spec.name], "shape", ())
+            for dim, size in zip(spec.shape, shape):
+                if not isinstance(dim, str) or not dim.isidentifier():
+                    continue
+                known, where = (
+                    sizes.setdefault(dim, (size, spec.name))
+                    if spec.dtype == STRING
+                    else sizes.get(dim, (size, spec.name))
+                )
+                if known != size:
+                    raise ShapeConstraintError(
+                        f"the dimension {dim!r} is {size} in input {spec.name!r}; it is {known} "
+                        f"in input {where!r}"
+                    )
 
     def _by_name(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
         if not isinstance(values, Mapping):
