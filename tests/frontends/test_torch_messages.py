@@ -26,8 +26,8 @@ class Signed(torch.nn.Module):
 @pytest.mark.parametrize(
     "options",
     [{}, {"reduction": "none"}, {"ignore_index": 2}, {"label_smoothing": 0.1},
-     {"reduction": "sum"}, {"weight": torch.rand(5)}],
-    ids=str,
+     {"reduction": "sum"}, {"weight": torch.linspace(0.5, 1.5, 5)}],
+    ids=lambda given: "-".join(given) or "plain",
 )  # fmt: skip
 def test_cross_entropy(options: dict[str, Any]) -> None:
     x, y = torch.randn(4, 5), torch.tensor([0, 2, 4, 1])

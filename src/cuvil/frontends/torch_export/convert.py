@@ -58,6 +58,7 @@ class Converter:
         self.env: dict[Node, Any] = {}
         self.refused: list[tuple[Node, UnsupportedNode]] = []
         self.assumed: list[Constraint] = []
+        self._lost: set[Node] = set()  # nodes that have nothing to stand for their results
 
     def run(self, graph: torch.fx.Graph, inputs: Mapping[str, Value]) -> list[Value]:
         """Translate all nodes; the tensors among the outputs, in order."""
@@ -79,6 +80,8 @@ class Converter:
             value = self._value(item)
             if isinstance(value, Value):
                 values.append(value)
+            elif item in self._lost:
+                continue  # what it depends on is refused
             elif isinstance(item, Node) and isinstance(item.meta.get("val"), torch.Tensor):
                 self._refuse(item, "Cuvil doesn't compute this result of it", "")
         return values
@@ -101,6 +104,12 @@ class Converter:
     def _call(self, node: Node) -> None:
         self.e.loc = location(node)
         meta = node.meta.get("val")
+        if not self._lost.isdisjoint(node.all_input_nodes):
+            if isinstance(node.target, torch._ops.OpOverload) and _has_tensor(meta):
+                if op_key(node.target) not in RULES:
+                    self._refuse(node, "Cuvil has no rule for it", "")
+            self._poison(node, meta)
+            return
         if node.target is operator.getitem:
             self.env[node] = self._value(node.args[0])[node.args[1]]
             return
@@ -264,6 +273,8 @@ class Converter:
             except (AttributeError, CuvilError, Untranslatable):  # noqa: PERF203
                 values.append(None)
         self.env[node] = values if several else values[0]
+        if None in values:
+            self._lost.add(node)
 
 
 def _has_tensor(meta: Any) -> bool:

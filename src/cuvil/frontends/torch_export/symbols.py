@@ -33,10 +33,14 @@ class Untranslatable(Exception):
 
 
 class TorchSymbols:
-    """The dim that each of torch's symbols (``s77``, ``u0``) stands for."""
+    """The dim that each of torch's symbols (``s77``, ``u0``) stands for.
+
+    ``assumed`` are conditions under which the dims given so far are right.
+    """
 
     def __init__(self) -> None:
         self.table: dict[str, Dim] = {}
+        self.assumed: list[Constraint] = []
 
     def dim(self, size: Any) -> Dim:
         """An ``int`` or ``SymInt`` as a dim. Raises Untranslatable."""
@@ -70,7 +74,12 @@ class TorchSymbols:
             return self._product(expression)
         kind = type(expression).__name__
         if kind in ("TruncToInt", "FloorToInt", "CeilToInt"):
-            top, bottom = self._exact(expression.args[0])
+            try:
+                top, bottom = self._exact(expression.args[0])
+            except Untranslatable:
+                if kind == "CeilToInt":
+                    raise
+                return self._decimal(expression.args[0])
             return ceildiv(top, bottom) if kind == "CeilToInt" else floordiv(top, bottom)
         rule = _FUNCTIONS.get(kind)
         if rule is None:
@@ -109,6 +118,27 @@ class TorchSymbols:
             a, b = self._exact(factor)
             top, bottom = mul(top, a), bottom * b
         return top, bottom
+
+    def _decimal(self, expression: Any) -> Dim:
+        """The whole part of a size times a float that stands for a ratio p / q, such as 1.7.
+
+        Between whole numbers the product is at least 1 / q away from one, far more than it is
+        rounded. Where it should be whole, at multiples of q, a float below p / q can make it the
+        number before, unless its error is at most half of the spacing of floats below a power of
+        two (2**-54 of it): such multiples become a condition in ``assumed``.
+        """
+        factor, size = sympy.sympify(expression).as_coeff_Mul()
+        ratio = Fraction(float(factor)).limit_denominator(_EXACT)
+        if ratio <= 0 or float(ratio) != float(factor) or ratio.numerator > _EXACT:
+            raise Untranslatable(f"the rounding of {expression}")
+        if type(size).__name__ != "ToFloat":
+            raise Untranslatable(f"the rounding of {expression}")
+        dim, by = self.expr(size.args[0]), ratio.denominator
+        if (ratio - Fraction(float(factor))) / ratio * 2**54 > 1:
+            rule = Constraint(mod(dim, by), "!=", 0, f"torch's rounding of {float(factor)} * size")
+            if rule not in self.assumed:
+                self.assumed.append(rule)
+        return floordiv(mul(dim, ratio.numerator), by)
 
     def _quotient(self, value: tuple[Dim, int], by: Any) -> tuple[Dim, int]:
         if not by.is_number or not float(by).is_integer() or float(by) <= 0:

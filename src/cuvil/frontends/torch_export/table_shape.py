@@ -1,4 +1,4 @@
-"""Reshapes, permutations, broadcasts, concatenation, padding and resizing."""
+"""Reshapes, permutations, broadcasts, concatenation and padding."""
 
 from __future__ import annotations
 
@@ -225,46 +225,6 @@ def _rot90(c: Call) -> Value:
     return reverse(c, swap(c, x, a, b), b) if k == 3 else x
 
 
-def _nearest(exact: bool) -> Rule:
-    """upsample_nearest: source index floor(i * in / out), or with half-pixel centres."""
-
-    def rule(c: Call) -> Value:
-        mode = "half_pixel" if exact else "asymmetric"
-        rounding = "round_prefer_ceil" if exact else "floor"
-        return _resize(c, "nearest", mode, rounding)
-
-    return rule
-
-
-def _interpolated(mode: str) -> Rule:
-    def rule(c: Call) -> Value:
-        place = "align_corners" if c.get("align_corners", False) else "half_pixel"
-        return _resize(c, mode, place, "floor")
-
-    return rule
-
-
-def _resize(c: Call, mode: str, coordinate: str, rounding: str) -> Value:
-    extra = {"cubic_coeff": -0.75} if mode == "cubic" else {}
-    return c.e.op(
-        "resize", c.first, sizes=c.shape, mode=mode, coordinate=coordinate, nearest=rounding,
-        scales=_scales(c), **extra,
-    )  # fmt: skip
-
-
-def _scales(c: Call) -> tuple[float, ...] | None:
-    """Scale factors given by the user, which torch uses instead of the ratio of the sizes."""
-    given = c.args.get("scale_factors")
-    if given is None:
-        names = [n for n in ("scales_d", "scales_h", "scales_w", "scales") if n in c.args]
-        given = [c.args[n] for n in names]
-    if not given or any(s is None for s in given):
-        return None
-    if not all(isinstance(s, (int, float)) for s in given):
-        raise Refused("scale factors that depend on the sizes")
-    return (1.0, 1.0, *(float(s) for s in given))
-
-
 def _same_elements(c: Call) -> Value:
     """view(dtype) reinterprets bits; only the trivial case is a copy."""
     if "dtype" in c.args and c.first.type.dtype != c.dtype:
@@ -317,10 +277,4 @@ RULES: dict[str, Rule] = {
     "pixel_shuffle": _pixel_shuffle, "pixel_unshuffle": _pixel_unshuffle,
     "channel_shuffle": _channel_shuffle, "native_channel_shuffle": _channel_shuffle,
     "flip": _flip, "roll": _roll, "rot90": _rot90,
-    **{f"upsample_nearest{n}d": _nearest(exact=False) for n in (1, 2, 3)},
-    **{f"_upsample_nearest_exact{n}d": _nearest(exact=True) for n in (1, 2, 3)},
-    "upsample_linear1d": _interpolated("linear"),
-    "upsample_bilinear2d": _interpolated("linear"),
-    "upsample_trilinear3d": _interpolated("linear"),
-    "upsample_bicubic2d": _interpolated("cubic"),
 }  # fmt: skip

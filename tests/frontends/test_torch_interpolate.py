@@ -1,0 +1,74 @@
+"""Interpolation by factors that floats don't hold exactly, at sizes known only at run time."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import cuvil
+from cuvil.errors import CuvilError, ShapeConstraintError, UnsupportedOpError
+from cuvil.frontends.torch_export import capture_torch
+from tests.frontends.torch_helper import Fn, check
+
+DYNAMIC = [{2: "h", 3: "w"}]
+
+
+@pytest.mark.parametrize("scale", [1.7, 2.3, 0.7, 1.1, 0.3])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "nearest-exact"])
+def test_factors_with_dynamic_sizes(scale: float, mode: str) -> None:
+    sizes = [[torch.randn(1, 2, h, w)] for h, w in ((11, 17), (13, 21), (111, 12))]
+    check(
+        lambda x: F.interpolate(x, scale_factor=scale, mode=mode),
+        torch.randn(1, 2, 12, 13), dynamic=DYNAMIC, sizes=sizes,
+        atol=1e-4 if mode == "bilinear" else 0.0,  # torch's coordinates are f32
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("scale", [1.1, 1.3, 2.3])
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact"])
+def test_sizes_that_torch_copies_or_doubles(scale: float, mode: str) -> None:
+    sizes = [[torch.randn(1, 2, h, w)] for h, w in ((1, 2), (2, 3), (3, 4), (9, 1))]
+    check(
+        lambda x: F.interpolate(x, scale_factor=scale, mode=mode),
+        torch.randn(1, 2, 8, 9), dynamic=DYNAMIC, sizes=sizes,
+    )  # fmt: skip
+
+
+def test_linear_with_a_size_that_stays_the_same() -> None:
+    model = Fn(lambda x: F.interpolate(x, scale_factor=1.1, mode="bilinear"))
+    check(model, torch.randn(1, 2, 8, 13))
+    with pytest.raises(ShapeConstraintError, match="h >= 11"):
+        capture_torch(model, (torch.randn(1, 2, 8, 13),), {}, DYNAMIC)
+
+
+@pytest.mark.parametrize("scale", [1.7, 1.1, 2.7])
+def test_sizes_where_the_product_is_whole(scale: float) -> None:
+    """These factors never round to the number before."""
+    sizes = [[torch.randn(1, 1, h, w)] for h, w in ((10, 50), (90, 100), (170, 340))]
+    check(
+        lambda x: F.interpolate(x, scale_factor=scale, mode="nearest"),
+        torch.randn(1, 1, 8, 9), dynamic=DYNAMIC, sizes=sizes,
+    )  # fmt: skip
+
+
+def test_sizes_that_torch_rounds_are_refused_and_not_wrong() -> None:
+    """2.3 * 50 is 114.99999999999999, but 2.3 * 10 is 23.0."""
+    model = Fn(lambda x: F.interpolate(x, scale_factor=2.3, mode="nearest"))
+    artifact = cuvil.compile(model, (torch.randn(1, 1, 8, 9),), dynamic_dims=DYNAMIC)
+    x = torch.randn(1, 1, 49, 51)
+    assert torch.equal(artifact(x), model(x))
+    with pytest.raises(CuvilError, match="rounding of 2.3"):
+        artifact(torch.randn(1, 1, 50, 9))
+    with pytest.raises(ShapeConstraintError, match="example's sizes"):
+        capture_torch(model, (torch.randn(1, 1, 10, 9),), {}, DYNAMIC)
+
+
+def test_what_follows_a_refused_node_is_no_fault_of_the_frontend() -> None:
+    factor = 1 / 3 + 1e-9
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return F.interpolate(x, scale_factor=factor, mode="bilinear")
+
+    with pytest.raises(UnsupportedOpError, match="trunc"):
+        capture_torch(Fn(f), (torch.randn(1, 1, 8, 9),), {}, DYNAMIC)
