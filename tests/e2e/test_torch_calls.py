@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,5 +54,15 @@ def test_bfloat16_stays_bfloat16() -> None:
     np.testing.assert_array_equal(again.astype(np.float32), got.float().numpy())
     with pytest.raises(InputError, match=r"\.astype\(ml_dtypes\.bfloat16\)"):
         artifact(x.float().numpy())
+    assert cuvil.verify(artifact, x).passed
     examples = cuvil.compile(model, (array,))
     np.testing.assert_array_equal(examples(x).float(), got.float())
+
+
+def test_other_mappings_come_out_as_dicts_in_the_models_order() -> None:
+    x = torch.randn(2, 3)
+    out: Any = cuvil.compile(Fn(lambda x: OrderedDict(z=x * 2, a=x + 1)), (x,))(x)
+    assert type(out) is dict
+    assert list(out) == ["z", "a"]
+    torch.testing.assert_close(out["z"], x * 2)
+    torch.testing.assert_close(out["a"], x + 1)

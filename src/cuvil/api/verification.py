@@ -17,6 +17,7 @@ from cuvil.errors import CuvilError, InputError, InvalidModelError, Verification
 from cuvil.ir.clone import clone_module
 from cuvil.ir.core import Module
 from cuvil.reference.interpreter import run_module
+from cuvil.runtime.arrays import is_torch_tensor
 from cuvil.runtime.artifact import Artifact
 from cuvil.verify.bisect import Culprit, bisect_build, bisect_meaning
 from cuvil.verify.conditioning import outputs_with_noise
@@ -186,11 +187,19 @@ def named_inputs(artifact: Artifact, inputs: Any) -> dict[str, Array]:
     """Inputs as a dict by name, from a dict, a tuple in order, or a single one."""
     names = [s.name for s in artifact.inputs]
     if isinstance(inputs, Mapping):
-        return {k: np.asarray(v) for k, v in inputs.items()}
+        return {k: _as_array(v) for k, v in inputs.items()}
     values = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
     if len(values) != len(names):
         raise InputError(f"the model has {len(names)} inputs; {len(values)} were given")
-    return {n: np.asarray(v) for n, v in zip(names, values)}
+    return {n: _as_array(v) for n, v in zip(names, values)}
+
+
+def _as_array(value: Any) -> Array:
+    if is_torch_tensor(value):
+        from cuvil.frontends.torch_export.weights import to_numpy
+
+        return to_numpy(value)  # bfloat16 too, which NumPy can't take from a tensor
+    return np.asarray(value)
 
 
 def _compare_all(
