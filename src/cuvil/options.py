@@ -37,9 +37,18 @@ class Options:
             cache_dir = Path(env["XDG_CACHE_HOME"]) / "cuvil"
         else:
             cache_dir = Path("~/.cache/cuvil").expanduser()
-        text = env.get("CUVIL_THREADS", "").strip()
-        if text and (not text.isascii() or not text.isdigit() or int(text) < 1):
-            raise InputError(
-                f"CUVIL_THREADS is {text!r}", hint="set it to a whole number of at least 1"
-            )
-        return Options(cache_dir.absolute(), int(text) if text else None)
+        return Options(cache_dir.absolute(), threads_of_environment(env))
+
+
+def threads_of_environment(environ: Mapping[str, str] | None = None) -> int | None:
+    """CUVIL_THREADS, None where it is not set.
+
+    Raises InputError if it is not a whole number of at least 1.
+    """
+    env = os.environ if environ is None else environ
+    text = env.get("CUVIL_THREADS", "").strip()
+    if text and (not text.isascii() or not text.isdigit() or int(text) < 1):
+        raise InputError(
+            f"CUVIL_THREADS is {text!r}", hint="set it to a whole number of at least 1"
+        )
+    return int(text) if text else None

@@ -28,7 +28,9 @@ LEVELS = (
     ("__main__",),
 )
 LEVEL = {room: i for i, line in enumerate(LEVELS) for room in line}
-RUNTIME_USES = {"runtime", "package", "errors", "version", "cuvil.ir.types", "cuvil.ir.signature"}
+RUNTIME_USES = {
+    "runtime", "package", "errors", "options", "version", "cuvil.ir.types", "cuvil.ir.signature",
+}  # fmt: skip
 
 # Which rooms may import a third party. "*" is every room.
 FRAMEWORKS = ("frontends", "integrations")

@@ -29,8 +29,9 @@ _OMITTED: Any = object()
 def load(path: str | os.PathLike[str], threads: int | None = None) -> Artifact:
     """Load a ``.cuvilpkg``; needs neither a framework nor a compiler.
 
-    ``threads`` None uses as many as this process may; 1 runs on the calling thread alone. Raises
-    ArtifactError if the file is damaged, too new, or not for this machine.
+    ``threads`` None takes CUVIL_THREADS, else as many as this process may use; 1 runs on
+    the calling thread alone. Raises ArtifactError if the file is damaged, too new, or not for this
+    machine.
     """
     return _load(path, threads)
 

@@ -16,7 +16,7 @@ from cuvil.cli.parameters import ModelArgument, ModelOptions
 from cuvil.cli.progress import StageProgress
 from cuvil.cli.text import bytes_text, public_signature, signature_text, table
 from cuvil.cli.verb import Outcome, verb
-from cuvil.errors import TargetError
+from cuvil.errors import InputError
 from cuvil.runtime.artifact import Artifact
 from cuvil.runtime.save import FORMS
 
@@ -51,9 +51,11 @@ def compile(
     """
     place = out or Path(re.split(r"[/:.]", _stem(model))[-1] + ".cuvilpkg")
     if place.suffix not in FORMS:
-        raise TargetError(
+        raise InputError(
             f"there is no form {place.suffix!r}", hint=f"the forms are {', '.join(FORMS)}"
         )
+    if not place.parent.is_dir():
+        raise InputError(f"cannot write {place}: there is no folder {place.parent}")
     with StageProgress("compile") as progress:
         compiler = Compiler(request_of(model, options, threads, not no_verify), progress=progress)
         artifact = compiler.run()

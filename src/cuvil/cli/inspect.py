@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from cuvil.api.compiler import STAGES, Compiler
-from cuvil.cli.models import is_artifact, request_of
+from cuvil.cli.models import artifact_path, is_artifact, request_of
 from cuvil.cli.parameters import EitherArgument, ModelOptions
 from cuvil.cli.text import bytes_text, facts, public_signature, signature_text, table
 from cuvil.cli.verb import Outcome, verb
@@ -46,7 +46,7 @@ def inspect(
     if is_artifact(subject):
         if ir is not None or why_not is not None:
             raise InputError("an artifact has no stages", hint="inspect the MODEL it came from")
-        with_parts = open_package(subject)
+        with_parts = open_package(artifact_path(subject))
         try:
             return _artifact(with_parts)
         finally:

@@ -19,6 +19,8 @@ from cuvil.api.verification import Source
 from cuvil.cli.parameters import ModelOptions
 from cuvil.errors import InputError, InvalidModelError
 from cuvil.ir.signature import Signature
+from cuvil.sym.parse import parse_constraint
+from cuvil.target.registry import target_names
 from cuvil.verify.inputs import make_inputs, spread_of_sizes
 from cuvil.verify.ranges import integer_limits
 
@@ -43,11 +45,15 @@ class Opened:
 def open_model(text: str) -> Opened:
     """A path as it is; MODULE:NAME imported, and called if it is a class or a function.
 
-    Raises InvalidModelError if there is no such thing, or if importing or calling it fails.
+    Raises InputError for a file that isn't there, InvalidModelError if importing or calling fails.
     """
     match = _IMPORT.fullmatch(text)
-    if match is None or os.path.exists(text):
+    if os.path.exists(text):
         return Opened(text)
+    if match is None:
+        raise InputError(
+            f"cannot read {text}: there is no such file", hint="give a file, or PACKAGE.MODULE:NAME"
+        )
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
@@ -74,6 +80,7 @@ def request_of(
         raise InputError(f"{text} is an artifact", hint="give the model that it was compiled from")
     specs = [parse_shape(item) for item in options.shape or ()]
     dynamic = parse_dynamic(options.dynamic or ())
+    _check_words(options)
     opened = open_model(text)
     return CompileRequest(
         model=opened.model,
@@ -89,6 +96,25 @@ def request_of(
         cache=not options.no_cache,
         options={} if options.fuel is None else {"fuel": options.fuel},
     )
+
+
+def _check_words(options: ModelOptions) -> None:
+    """Raise InputError for a target or constraint that can't be meant."""
+    if options.target not in target_names():
+        names = ", ".join(target_names())
+        raise InputError(f"there is no target {options.target!r}", hint=f"choose one of {names}")
+    try:
+        for text in options.constraint or ():
+            parse_constraint(text, "--constraint")
+    except InvalidModelError as error:
+        raise InputError(error.message, where=error.where, hint=error.hint) from None
+
+
+def artifact_path(text: str) -> str:
+    """The path as it is. Raises InputError where there is no such file."""
+    if not os.path.exists(text):
+        raise InputError(f"cannot read {text}: there is no such file", hint="check the path")
+    return text
 
 
 def read_inputs(
@@ -133,7 +159,11 @@ def read_inputs(
     examples = source.examples if source is not None else {}
     limits = integer_limits(source.module) if source is not None else {}
     table = _sizes(signature, given, parse_sizes(sizes), examples)
-    random = make_inputs(signature, table, examples, np.random.default_rng(0), limits)
+    try:
+        random = make_inputs(signature, table, examples, np.random.default_rng(0), limits)
+    except (MemoryError, ValueError) as error:
+        asked = ", ".join(f"{name}={size}" for name, size in table.items())
+        raise InputError(f"cannot make inputs of {asked}: {error}", hint="ask for less") from None
     return {name: given[name] if name in given else random[name] for name in every}
 
 

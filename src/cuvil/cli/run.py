@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from cuvil.cli.models import read_inputs
+from cuvil.cli.models import artifact_path, read_inputs
 from cuvil.cli.parameters import ArtifactArgument, InputOption, SizesOption
 from cuvil.cli.text import milliseconds, table
 from cuvil.cli.verb import Outcome, verb
@@ -40,7 +40,7 @@ def run(
     """
     if out is not None and out.suffix not in (".npz", ".npy"):
         raise InputError(f"cannot write {out}", hint="give the output a name with .npz or .npy")
-    loaded = load(artifact, threads)
+    loaded = load(artifact_path(artifact), threads)
     if out is not None and out.suffix == ".npy" and len(loaded.outputs) != 1:
         raise InputError(f"the model has {len(loaded.outputs)} outputs", hint="write an .npz file")
     strings = [spec.name for spec in loaded.inputs if spec.dtype == "str"]

@@ -24,6 +24,7 @@ from cuvil.cli.parameters import Common
 from cuvil.errors import CuvilError, InputError, UnsupportedOpError, VerificationError
 
 _PIPED_WIDTH = 400
+_SHAPE_HINT = "give every input's shape, as in --shape NAME:1x3x8x8 or --shape NAME:i64[batch,seq]"
 DONE, FAILED, MISUSED, UNFIT = 0, 1, 2, 3
 
 
@@ -148,6 +149,8 @@ def _log_to_stderr(verbose: bool) -> None:
 
 
 def _report(error: Exception, common: Common) -> None:
+    if isinstance(error, CuvilError) and "example_inputs=" in error.hint:
+        error.hint = _SHAPE_HINT  # an argument of the API has another name here
     own = isinstance(error, CuvilError)
     if common.debug:
         traceback.print_exception(error, file=sys.stderr)

@@ -11,7 +11,13 @@ from rich.console import RenderableType
 from cuvil.api.compiler import Compiler
 from cuvil.api.request import CompileRequest
 from cuvil.api.verification import bisect_artifact, verify_artifact
-from cuvil.cli.models import is_artifact, made_up_inputs, read_inputs, request_of
+from cuvil.cli.models import (
+    artifact_path,
+    is_artifact,
+    made_up_inputs,
+    read_inputs,
+    request_of,
+)
 from cuvil.cli.parameters import (
     AtolOption,
     EitherArgument,
@@ -68,7 +74,7 @@ def verify(
     if is_artifact(subject) and source is None:
         if layerwise or bisect:
             raise InputError("an artifact alone can't be compared", hint="give --source MODEL")
-        return _alone(load(subject, threads), at)
+        return _alone(load(artifact_path(subject), threads), at)
     request = request_of(source or subject, options, threads, verify=False)
     with StageProgress("verify") as progress:
         artifact = _artifact(subject, request, progress)
@@ -96,7 +102,7 @@ def _artifact(subject: str, request: CompileRequest, progress: StageProgress) ->
     compiler = Compiler(replace(request, cache=False), progress=progress)
     if not is_artifact(subject):
         return compiler.run()
-    artifact = load(subject, request.threads)
+    artifact = load(artifact_path(subject), request.threads)
     artifact.source = compiler.capture()
     names = artifact.source.module.main.input_names
     if names != [spec.name for spec in artifact.native.inputs]:

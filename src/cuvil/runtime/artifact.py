@@ -8,7 +8,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -71,6 +71,12 @@ class Artifact:
         self.source: Any = None
         # Seconds by stage of the compilation, if cuvil.compile was asked for them.
         self.profile: dict[str, float] | None = None
+
+    def __reduce__(self) -> NoReturn:
+        raise ArtifactError(
+            "an artifact can't be pickled or copied: it holds machine code and its memory",
+            hint="save it to a file, and load it there with cuvil.load",
+        )
 
     @property
     def manifest(self) -> Manifest:

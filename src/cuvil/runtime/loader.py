@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Iterable
 
 from cuvil.errors import ArtifactError, InputError
+from cuvil.options import threads_of_environment
 from cuvil.package.format import Package, StrPath, open_package
 from cuvil.package.manifest import Manifest
 from cuvil.runtime.artifact import Artifact
@@ -22,14 +24,19 @@ _MACHINES = {"x86_64": ("x86_64", "AMD64"), "aarch64": ("aarch64", "arm64")}
 def load(path: StrPath, threads: int | None = None, *, verify_weights: bool = True) -> Artifact:
     """Load a package.
 
-    ``threads`` None takes the package's own number, else as many as this process may use; 1 runs
-    on the calling thread alone. ``verify_weights`` False skips reading all weights at load.
-    Raises ArtifactError if the package is damaged or not for this machine.
+    ``threads`` None takes CUVIL_THREADS, else the package's own number, else as many as this
+    process may use; 1 runs on the calling thread alone. ``verify_weights`` False skips
+    reading all weights at load. Raises ArtifactError if the package is damaged or not for this
+    machine.
     """
     if threads is not None and (type(threads) is not int or not 1 <= threads <= _MAX_THREADS):
         raise InputError(
             f"threads is {threads!r}", hint=f"give a whole number from 1 to {_MAX_THREADS}"
         )
+    if not isinstance(path, (str, os.PathLike)):
+        raise InputError(f"path is {path!r}", hint="give the path of a .cuvilpkg file")
+    if threads is None:
+        threads = threads_of_environment()
     package = open_package(path)
     manifest = package.manifest
     tree = CallTree.read(manifest)

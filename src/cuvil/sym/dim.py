@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cuvil.errors import InputError
+
 
 @dataclass(frozen=True)
 class Dim:
@@ -14,8 +16,8 @@ class Dim:
     max: int | None = None
 
     def __post_init__(self) -> None:
-        if not self.name.isidentifier():
-            raise ValueError(f"a dimension needs a name like 'batch', not {self.name!r}")
+        if not isinstance(self.name, str) or not self.name.isidentifier():
+            raise InputError(f"a dimension needs a name like 'batch', not {self.name!r}")
         if self.min < 0 or (self.max is not None and self.max < self.min):
             bounds = f"{self.min}..{self.max}"
-            raise ValueError(f"Dim({self.name!r}): need 0 <= min <= max, got {bounds}")
+            raise InputError(f"Dim({self.name!r}): need 0 <= min <= max, got {bounds}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -102,7 +103,7 @@ class InputDims:
 
     def _fresh(self, text: str) -> str:
         name = re.sub(r"\W", "_", text, flags=re.ASCII).strip("_") or "d"
-        if name[0].isdigit() or name in _RESERVED:
+        if name[0].isdigit() or name in _RESERVED or keyword.iskeyword(name):
             name = f"d{name}"
         base, k = name, 1
         while name in self.context.symbols:
