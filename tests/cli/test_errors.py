@@ -34,6 +34,7 @@ from tests.cli.conftest import Call
         (("compile", "net.onnx", "-o", "nowhere/net.so"), 2, "there is no folder nowhere"),
         (("compile", "net.onnx", "--constraint", "n >"), 2, "n >"),
         (("compile", "cli_nets:Net"), 2, "--shape NAME:"),
+        (("inspect", "net.onnx", "--why-not", "misspelt"), 2, "no rule 'misspelt'"),
         (("verify", "net.onnx", "--atol", "-1"), 2, "--atol"),
         (("inspect", "net.onnx", "--ir", "nonsense"), 2, "no stage 'nonsense'"),
         (("verify", "a.cuvilpkg", "--layerwise"), 2, "give --source MODEL"),
@@ -64,6 +65,16 @@ def test_wrong_inputs(
 ) -> None:
     ran = cuvil_cli("run", str(package), *arguments)
     assert ran.code == code and message in ran.err and "Traceback" not in ran.err
+
+
+def test_a_rule_that_had_nothing_to_look_at_is_no_error(cuvil_cli: Call) -> None:
+    ran = cuvil_cli("inspect", "net.onnx", "--why-not", "heads-inside")
+    assert ran.code == 0 and "heads-inside was never tried here" in ran.out
+
+
+def test_sizes_beyond_memory_are_wrong_use(cuvil_cli: Call, package: Path) -> None:
+    ran = cuvil_cli("run", str(package), "-i", "random", "--at", "n=100000000000000")
+    assert ran.code == 2 and "cannot make inputs of n=100000000000000" in ran.err
 
 
 def test_errors_as_json_are_alone_on_stdout(cuvil_cli: Call) -> None:

@@ -7,6 +7,7 @@ import pickle
 from pathlib import Path
 
 import pytest
+import torch
 
 import cuvil
 from cuvil.errors import ArtifactError, InputError
@@ -42,6 +43,11 @@ def test_bounds_of_a_dim_are_checked() -> None:
         cuvil.Dim("n", min=9, max=3)
     with pytest.raises(InputError, match="needs a name"):
         cuvil.Dim("batch size")
+
+
+def test_a_name_in_dynamic_dims_that_is_none() -> None:
+    with pytest.raises(InputError, match="batch size"):
+        cuvil.compile(torch.nn.Linear(3, 2), (torch.ones(2, 3),), dynamic_dims=["batch size"])
 
 
 def test_a_dim_may_be_called_like_a_keyword() -> None:

@@ -31,7 +31,7 @@ from cuvil.options import Options
 from cuvil.package.format import open_package, write_package
 from cuvil.package.manifest import Manifest
 from cuvil.passes.memory import plan_text
-from cuvil.passes.pipeline import PassOptions, lower
+from cuvil.passes.pipeline import PassOptions, change_names, lower
 from cuvil.rewrite.rewriter import Trace
 from cuvil.runtime.artifact import Artifact
 from cuvil.runtime.cpu import cpu_flags
@@ -184,18 +184,20 @@ class Compiler:
         generated = self._generate(lowered)
         return "\n".join(f"// {name}\n{text}" for name, text in generated.sources.items())
 
-    def refusals(self, rule: str) -> dict[str, int]:
+    def refusals(self, rule: str) -> dict[str, int] | None:
         """Why a rewrite rule did not fire: each place and reason, with how often it was given.
 
-        Raises InputError for a rule that looked at nothing in this model.
+        None for a rule that was never tried on this model. Raises InputError if there is none of
+        that name.
         """
         trace = Trace(detailed=True)
         self._lower(capture(self.request).module, "fused", trace)
-        known = sorted({*trace.fired, *trace.refused})
+        tried = {*trace.fired, *trace.refused}
+        known = sorted(tried | change_names())
         if rule not in known:
-            raise InputError(
-                f"no rule {rule!r} looked at this model", hint=f"these did: {', '.join(known)}"
-            )
+            raise InputError(f"there is no rule {rule!r}", hint=f"rules are {', '.join(known)}")
+        if rule not in tried:
+            return None
         return dict(trace.refused.get(rule, {}))
 
     def operators(self) -> dict[str, Any]:

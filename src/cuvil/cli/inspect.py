@@ -54,9 +54,11 @@ def inspect(
     compiler = Compiler(request_of(subject, options))
     if why_not is not None:
         found = compiler.refusals(why_not)
-        rows = [(count, reason) for reason, count in found.items()]
-        shown = table([">times", "refused"], rows) if rows else Text(f"{why_not} refused nothing")
-        return Outcome({"rule": why_not, "refusals": found}, (shown,))
+        rows = [(count, reason) for reason, count in (found or {}).items()]
+        none = "was never tried here" if found is None else "refused nothing"
+        shown = table([">times", "refused"], rows) if rows else Text(f"{why_not} {none}")
+        document = {"rule": why_not, "tried": found is not None, "refusals": found or {}}
+        return Outcome(document, (shown,))
     stage = ir or "canonical"
     text = compiler.text(stage)
     return Outcome({"stage": stage, "text": text}, (Text(text.rstrip("\n")),))

@@ -33,10 +33,11 @@ class Pass:
 
     name: str
     run: Callable[[Rewriter], object]
+    rules: tuple[Rule, ...] = ()
 
 
 def _rules(name: str, *rules: Rule) -> Pass:
-    return Pass(name, lambda rewriter: apply_rules(rewriter, rules))
+    return Pass(name, lambda rewriter: apply_rules(rewriter, rules), rules)
 
 
 @dataclass
@@ -73,6 +74,12 @@ def canonical_passes() -> list[Pass]:
 def fused_passes(options: PassOptions) -> list[Pass]:
     """canonical -> fused"""
     return [Pass("fuse", lambda rewriter: fuse(rewriter, options.enable_fusion))]
+
+
+def change_names() -> set[str]:
+    """The names of all rules, and of the passes that have none."""
+    passes = [*canonical_passes(), *fused_passes(PassOptions())]
+    return {item.name for step in passes for item in (step.rules or (step,))}
 
 
 def lower(module: Module, stage: str, options: PassOptions | None = None) -> Module:

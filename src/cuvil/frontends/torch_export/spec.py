@@ -125,7 +125,10 @@ def _lower(dim: Any) -> int:
 def _own(item: NamedDim | str | Expr, bounds: Bounds) -> Dim:
     if isinstance(item, NamedDim):
         return _named(item.name, item.min, item.max, bounds)
-    dim = parse_dim(item) if isinstance(item, str) else item
+    try:
+        dim = parse_dim(item) if isinstance(item, str) else item
+    except InvalidModelError as error:
+        raise InputError(f"dynamic_dims: {error.message}", hint=error.hint) from None
     if isinstance(dim, int):
         raise InvalidModelError(f"{item!r} is a constant, not a dynamic dimension")
     for name in symbols_of(dim):
