@@ -54,7 +54,7 @@ from cuvil.runtime import load
 artifact = load({str(path)!r})
 y = artifact(np.zeros((2, 8), np.float32))
 print(time.perf_counter() - start, y.sum())
-allowed = ("errors", "sym", "ir", "package", "runtime", "version")
+allowed = ("errors", "options", "sym", "ir", "package", "runtime", "version")
 print([m for m in sys.modules if m in ("torch", "onnx", "z3", "tempfile", "ziglang")
        or m.startswith("cuvil.") and m.split(".")[1] not in allowed])
 """).split("\n")
