@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 SUITES = ("simple", "pytorch-converted", "pytorch-operator")
+SHAPING = ("simple/expand_shape", "simple/sequence_model")
 Array = np.ndarray[Any, Any]
 
 
@@ -23,6 +24,13 @@ class SuiteCase:
     inputs: dict[str, Array]
     outputs: list[Array]
     plain: bool
+
+    @property
+    def shaping(self) -> dict[str, Array]:
+        """The inputs whose values decide shapes: constants of what is compiled."""
+        if not self.name.startswith(SHAPING):
+            return {}
+        return {name: value for name, value in self.inputs.items() if value.dtype.kind == "i"}
 
 
 def data_folder() -> Path:

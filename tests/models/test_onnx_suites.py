@@ -11,7 +11,7 @@ import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import cuvil
-from cuvil.errors import UnsupportedOpError
+from cuvil.errors import InputError, InvalidModelError, UnsupportedOpError
 from cuvil.frontends.onnx import capture_onnx
 from cuvil.ir.core import Module
 from cuvil.reference.interpreter import run_module
@@ -95,6 +95,42 @@ def test_a_shape_given_by_an_input_is_refused_unless_fixed() -> None:
     module = capture_onnx(path, fixed_inputs={"shape": np.array([3, 1], np.int64)})
     assert module.source["fixed_inputs"] == ["shape"]
     assert module.main.input_names == ["X"]
+
+
+@pytest.mark.parametrize("name", ["expand_shape_model1", "expand_shape_model4", "sequence_model8"])
+def test_inputs_that_decide_shapes_are_fixed_through_compile(name: str) -> None:
+    path = DATA / "simple" / f"test_{name}" / "model.onnx"
+    stored = {t.name for t in onnx.load(path).graph.initializer}
+    names = [v.name for v in onnx.load(path).graph.input if v.name not in stored]
+    data = path.parent / "test_data_set_0"
+    inputs = dict(zip(names, numbered(data, "input"), strict=True))
+    fixed = {k: v for k, v in inputs.items() if v.dtype.kind == "i"}
+    given = {k: v for k, v in inputs.items() if k not in fixed}
+    for _ in range(2):  # the second is found in the cache
+        artifact = cuvil.compile(path, inputs, options={"fixed_inputs": fixed})
+        assert_close(run(artifact, given), numbered(data, "output"), "the artifact")
+
+
+def test_another_fixed_value_is_another_artifact() -> None:
+    """The values differ where a repr is shortened."""
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2000])
+    k = helper.make_tensor_value_info("k", TensorProto.FLOAT, [2000])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2000])
+    graph = helper.make_graph([helper.make_node("Add", ["x", "k"], ["y"])], "g", [x, k], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    for middle in (1.0, 2.0):
+        k_array = np.zeros(2000, np.float32)
+        k_array[1000] = middle
+        artifact = cuvil.compile(model, options={"fixed_inputs": {"k": k_array}})
+        assert artifact(np.zeros(2000, np.float32))[1000] == middle
+
+
+def test_fixed_inputs_that_fit_nothing_are_refused() -> None:
+    path = DATA / "simple" / "test_expand_shape_model1" / "model.onnx"
+    with pytest.raises(InvalidModelError, match="no input 'size'"):
+        cuvil.compile(path, options={"fixed_inputs": {"size": np.array([3, 1])}})
+    with pytest.raises(InputError, match="fixed_inputs is a list"):
+        cuvil.compile(path, options={"fixed_inputs": [3, 1]})
 
 
 def _ramp(module: Module) -> dict[str, Array]:

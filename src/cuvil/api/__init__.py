@@ -58,7 +58,9 @@ def compile(
     path of an .onnx or .pt2 file. ``example_inputs``: a tuple of arguments or a dict of keyword
     arguments (ONNX: by input name); or ``input_shape`` for one float32 input; or ``input_spec``,
     a list of (name, dtype, shape). ``dynamic_dims`` names the dims that stay symbolic.
-    ``constraints`` are texts such as ``"seq % 8 == 0"``.
+    ``constraints`` are texts such as ``"seq % 8 == 0"``. ``options`` may hold "fixed_inputs", the
+    values by name of an ONNX model's inputs that decide shapes: they become constants and leave
+    the call; "opt_level", "jobs" (compilers at once), and "fuel" (rewrites at most).
 
     ``profile`` True puts the seconds of each stage into the artifact's ``profile``; a function is
     also called with (stage, None) when one begins and (stage, seconds) when it ends.

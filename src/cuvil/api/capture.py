@@ -27,7 +27,7 @@ class Captured:
     """A captured module with the way to run its source on flat inputs by name.
 
     ``examples`` are the example inputs, flat by name, where there are any; ``origin`` is what was
-    captured: an ONNX model as it was given, or a TorchSource.
+    captured: an ONNX model as it was given (with ``fixed_inputs`` bound), or a TorchSource.
     """
 
     module: Module
@@ -57,6 +57,7 @@ def _parsed_constraints(request: CompileRequest) -> list[Any]:
 
 def _capture_onnx(request: CompileRequest) -> Captured:
     from cuvil.frontends.onnx import capture_onnx
+    from cuvil.frontends.onnx.fixed import bind_inputs
 
     shapes: dict[str, Any] = {}
     examples: dict[str, Array] = {}
@@ -69,14 +70,18 @@ def _capture_onnx(request: CompileRequest) -> Captured:
     dynamic = request.dynamic_dims
     if isinstance(dynamic, (list, tuple)):
         raise InputError("dynamic_dims of an ONNX model is a dict by input name")
-    module = capture_onnx(request.model, dynamic, _parsed_constraints(request), shapes)
+    fixed = request.fixed_inputs
+    asked = _parsed_constraints(request)
+    module = capture_onnx(request.model, dynamic, asked, shapes, fixed)
+    examples = {name: value for name, value in examples.items() if name not in fixed}
     if request.example_inputs is not None and not examples:
         values = request.example_inputs
         values = values if isinstance(values, (tuple, list)) else (values,)
         examples = {n: np.asarray(v) for n, v in zip(_names(module), values)}
     reference = clone_module(module)
     run = functools.partial(run_module, reference)
-    return Captured(module, run, examples, request.model)
+    origin = bind_inputs(request.model, fixed) if fixed else request.model
+    return Captured(module, run, examples, origin)
 
 
 def _names(module: Module) -> list[str]:

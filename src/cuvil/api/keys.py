@@ -14,7 +14,7 @@ from pathlib import Path
 from cuvil.api.request import CompileRequest
 from cuvil.build.driver import compiler_version
 from cuvil.build.store import digest_of
-from cuvil.ir.core import Module
+from cuvil.ir.core import Module, Weight
 from cuvil.ir.printer import print_module
 from cuvil.options import Options
 from cuvil.target.base import Target
@@ -66,9 +66,11 @@ def _fingerprint(request: CompileRequest) -> str:
 
 def build_parts(request: CompileRequest, target: Target, options: Options) -> list[str]:
     """Options, target and versions: what decides an artifact besides the model."""
+    plain = {k: v for k, v in request.options.items() if k != "fixed_inputs"}
     return [
         repr(target),
-        repr((request.enable_fusion, sorted(request.options.items()))),
+        repr((request.enable_fusion, sorted(plain.items()))),
+        *(f"{k} {Weight(v).digest}" for k, v in sorted(request.fixed_inputs.items())),
         repr((request.verify, options.opt_level)),
         __version__,
         compiler_version(),

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from cuvil.errors import InputError, InvalidModelError
 from cuvil.sym.dim import Dim
 from cuvil.sym.expr import symbols_of
@@ -17,6 +19,7 @@ DTYPE_NAMES: Mapping[str, str] = {
     "i32": "int32", "i16": "int16", "i8": "int8", "u8": "uint8", "bool": "bool",
 }  # fmt: skip
 _DEFAULT_SIZE = 2
+OPTIONS = frozenset({"fixed_inputs", "fuel", "jobs", "opt_level", "why_not"})
 
 
 @dataclass(frozen=True)
@@ -45,12 +48,22 @@ class CompileRequest:
             raise InputError(f"give one of {' and '.join(given)}, not both")
         if self.precision != "f32":
             raise InputError(f"precision {self.precision!r} is not available", hint='use "f32"')
-        known = {"fuel", "opt_level", "why_not", "jobs"}
         for name in self.options:
-            if name not in known:
+            if name not in OPTIONS:
                 raise InputError(
-                    f"there is no option {name!r}", hint=f"the options are {sorted(known)}"
+                    f"there is no option {name!r}", hint=f"the options are {sorted(OPTIONS)}"
                 )
+        fixed = self.options.get("fixed_inputs") or {}
+        if not isinstance(fixed, Mapping):
+            raise InputError(
+                f"the option fixed_inputs is a {type(fixed).__name__}",
+                hint="give the values by input name: {'shape': array}",
+            )
+        if fixed and self.kind != "onnx":
+            raise InputError(
+                "the option fixed_inputs is for ONNX models",
+                hint="bind the value in the module, with functools.partial or as an attribute",
+            )
 
     @property
     def specs(self) -> list[tuple[str, str, tuple[Any, ...]]] | None:
@@ -65,6 +78,12 @@ class CompileRequest:
                 raise InputError(f"input_spec holds {item!r}; expected (name, dtype, shape)")
             out.append((str(item[0]), dtype_name(item[1]), tuple(item[2])))
         return out
+
+    @property
+    def fixed_inputs(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Inputs of an ONNX model that become constants: name to value."""
+        given = self.options.get("fixed_inputs") or {}
+        return {str(name): np.asarray(value) for name, value in given.items()}
 
     @property
     def kind(self) -> str:
