@@ -35,7 +35,9 @@ def expansion(
 
     Raises Refused where ONNX has a body, but none for these input types.
     """
-    schema = _schema(node.op, node.version)
+    schema = _schema(node.op, node.version) if node.domain == "" else None
+    if schema is None:
+        raise Refused("there is no translation for it with these inputs")
     if schema.has_function:
         function = schema.function_body
     else:

@@ -123,9 +123,9 @@ def _sequence_map(n: Node, inline: Inline) -> Sequence[Item | None]:
     return [ItemList(tuple(column)) for column in columns]
 
 
-CONTROL: Mapping[str, Control] = {
-    "If": _if,
-    "Loop": _loop,
-    "Scan": _scan,
-    "SequenceMap": _sequence_map,
+CONTROL: Mapping[tuple[str, str], Control] = {
+    ("", "If"): _if,
+    ("", "Loop"): _loop,
+    ("", "Scan"): _scan,
+    ("", "SequenceMap"): _sequence_map,
 }

@@ -1,9 +1,12 @@
-"""All translations by operator name, and why some operators have none."""
+"""All translations by domain and operator name, and why some operators have none.
+
+A family is a module with a ``TABLE``; a domain of operators is a line of ``_DOMAINS``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType, ModuleType
 
 from cuvil.frontends.onnx import (
     table_activation,
@@ -26,54 +29,71 @@ from cuvil.frontends.onnx import (
 )
 from cuvil.frontends.onnx.node import Handler
 
-_FAMILIES = (
-    table_activation,
-    table_attention,
-    table_conv,
-    table_elementwise,
-    table_linear,
-    table_movement,
-    table_norm,
-    table_pool,
-    table_quant,
-    table_recurrent,
-    table_reduce,
-    table_resize,
-    table_sample,
-    table_scatter,
-    table_sequence,
-    table_shape,
-    table_signal,
+_DOMAINS: Mapping[str, Sequence[ModuleType]] = MappingProxyType(
+    {
+        "": (
+            table_activation,
+            table_attention,
+            table_conv,
+            table_elementwise,
+            table_linear,
+            table_movement,
+            table_norm,
+            table_pool,
+            table_quant,
+            table_recurrent,
+            table_reduce,
+            table_resize,
+            table_sample,
+            table_scatter,
+            table_sequence,
+            table_shape,
+            table_signal,
+        ),
+    }
 )
 
-HANDLERS: Mapping[str, Handler] = MappingProxyType(
-    {name: handler for family in _FAMILIES for name, handler in family.TABLE.items()}
+HANDLERS: Mapping[tuple[str, str], Handler] = MappingProxyType(
+    {
+        (domain, name): handler
+        for domain, families in _DOMAINS.items()
+        for family in families
+        for name, handler in family.TABLE.items()
+    }
 )
 
+Reason = tuple[str, str]
 _TEXT = ("strings are not supported", "do the work on text before the model")
 _RANDOM = ("it draws random numbers", "export the model for inference")
 _DATA = ("the size of its result depends on data", "run it outside the model")
 _OPTIONAL = ("optional values are not supported", "export the model without optional inputs")
+_UNKNOWN = ("there is no translation for it", "express it with other operators")
 
-REASONS: Mapping[str, tuple[str, str]] = MappingProxyType(
+_REASONS: Mapping[str, Mapping[str, Reason]] = MappingProxyType(
     {
-        **dict.fromkeys(
-            (
-                "StringNormalizer", "StringConcat", "StringSplit", "RegexFullMatch",
-                "TfIdfVectorizer",
+        "": {
+            **dict.fromkeys(
+                (
+                    "StringNormalizer", "StringConcat", "StringSplit", "RegexFullMatch",
+                    "TfIdfVectorizer",
+                ),
+                _TEXT,
             ),
-            _TEXT,
-        ),
-        **dict.fromkeys(
-            (
-                "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
-                "Bernoulli", "Multinomial",
+            **dict.fromkeys(
+                (
+                    "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
+                    "Bernoulli", "Multinomial",
+                ),
+                _RANDOM,
             ),
-            _RANDOM,
-        ),
-        **dict.fromkeys(("Optional", "OptionalGetElement", "OptionalHasElement"), _OPTIONAL),
-        "NonMaxSuppression": _DATA,
-        "ImageDecoder": ("it decodes files", "decode the image before the model"),
+            **dict.fromkeys(("Optional", "OptionalGetElement", "OptionalHasElement"), _OPTIONAL),
+            "NonMaxSuppression": _DATA,
+            "ImageDecoder": ("it decodes files", "decode the image before the model"),
+        },
+    }
+)  # fmt: skip
+_DOMAIN_REASONS: Mapping[str, Reason] = MappingProxyType(
+    {
         "ai.onnx.preview.training": (
             "operators of training are not supported", "export the model for inference",
         ),
@@ -82,3 +102,13 @@ REASONS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
     }
 )  # fmt: skip
+
+
+def refused_by_name(domain: str, op: str) -> bool:
+    """Whether an operator is known and has a reason why it has no translation."""
+    return op in _REASONS.get(domain, {})
+
+
+def reason(domain: str, op: str) -> Reason:
+    """Why an operator has no translation, and a way round."""
+    return _REASONS.get(domain, {}).get(op) or _DOMAIN_REASONS.get(domain, _UNKNOWN)

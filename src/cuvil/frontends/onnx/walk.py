@@ -22,7 +22,7 @@ from cuvil.frontends.onnx.load import opset_table
 from cuvil.frontends.onnx.node import Item, ItemList, Node, Refused
 from cuvil.frontends.onnx.scope import Context, Scope, domain_of
 from cuvil.frontends.onnx.table_control import CONTROL
-from cuvil.frontends.onnx.tables import HANDLERS, REASONS
+from cuvil.frontends.onnx.tables import HANDLERS, reason, refused_by_name
 from cuvil.frontends.onnx.types import UnsupportedType
 from cuvil.ir.core import Location, Value
 
@@ -32,7 +32,6 @@ _MALFORMED = (
     AttributeError, IndexError, KeyError, OverflowError, RecursionError, TypeError, ValueError,
     ZeroDivisionError,
 )  # fmt: skip
-_NO_REASON = ("there is no translation for it", "express it with other operators")
 
 
 @dataclass(frozen=True)
@@ -99,8 +98,7 @@ class Walker:
         lost = any(item is None and name for item, name in zip(inputs, proto.input, strict=True))
         results: Sequence[Item | None] = []
         if not self._is_known(place):
-            key = proto.op_type if place.domain == "" else place.domain
-            self._problem(place, inputs, *REASONS.get(key, _NO_REASON))
+            self._problem(place, inputs, *reason(place.domain, proto.op_type))
         elif not lost:
             results = self._translated(frame, place, inputs)
         for name, item in zip(proto.output, [*results, *[None] * len(proto.output)], strict=False):
@@ -108,14 +106,14 @@ class Walker:
                 scope.values[name] = item
 
     def _is_known(self, place: Place) -> bool:
-        op = place.proto.op_type
-        if (place.domain, op) in self.context.functions:
+        key = (place.domain, place.proto.op_type)
+        if key in self.context.functions or key in HANDLERS or key in CONTROL:
             return True
-        if place.domain != "":
-            return (place.domain, op) == (TRAINING, "Gradient")
-        if op in HANDLERS or op in CONTROL:
+        if key == (TRAINING, "Gradient"):
             return True
-        return op not in REASONS and defined_by_function(op, place.version)
+        if place.domain != "" or refused_by_name(*key):
+            return False
+        return defined_by_function(place.proto.op_type, place.version)
 
     def _problem(
         self, place: Place, inputs: Sequence[Item | None], reason: str, hint: str = ""
@@ -164,10 +162,10 @@ class Walker:
         )  # fmt: skip
         if place.domain == TRAINING:
             return gradient(node, lambda name: frame.scope[name])
-        control = CONTROL.get(proto.op_type)
+        control = CONTROL.get((place.domain, proto.op_type))
         if control is not None:
             return control(node, lambda g, given: self.subgraph(frame, place.label, g, given))
-        handler = HANDLERS.get(proto.op_type)
+        handler = HANDLERS.get((place.domain, proto.op_type))
         result = handler(node) if handler is not None else None
         if result is None:
             body, opsets, defaults = expansion(node, proto, raw)
