@@ -1,0 +1,1 @@
+"""PyTorch's own database of operators and sample inputs, held against Cuvil."""

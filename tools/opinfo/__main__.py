@@ -1,0 +1,90 @@
+"""Hold Cuvil to PyTorch's own operator database.
+
+    python -m tools.opinfo [--only NAMES] [--skip PREFIXES] [--native] [--json FILE]
+
+Each operator's sample inputs (float32, int64, bool) become small programs, which are captured and
+run by the reference interpreter (or compiled, with --native) and compared with torch. Operators
+that FILE has a verdict on already are left alone, so a run can be stopped and continued.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import fnmatch
+import json
+import sys
+import warnings
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from tools.opinfo.run import Verdict, judge_operator
+from tools.opinfo.samples import operators
+
+STATUSES = ("right", "refused", "wrong", "fault", "slow", "skipped")
+RUNNING = "running"
+
+
+def chosen(names: list[str], only: list[str], skip: list[str]) -> list[str]:
+    """The names that some pattern of ``only`` fits (all without one) and no prefix of ``skip``."""
+    kept = [n for n in names if not n.startswith(tuple(skip))]
+    return [n for n in kept if not only or any(fnmatch.fnmatchcase(n, p) for p in only)]
+
+
+def summary(table: dict[str, dict[str, Any]]) -> str:
+    """How many operators ended how."""
+    count = collections.Counter(v["status"] for v in table.values())
+    judged = sum(count[s] for s in STATUSES if s != "skipped")
+    parts = [f"{count[s]} {s}" for s in STATUSES if count[s]]
+    return f"{', '.join(parts)}: {count['right'] / max(judged, 1):.1%} of {judged} right"
+
+
+def main(arguments: list[str]) -> int:
+    """0 where nothing is wrong, at fault or slow; else 1."""
+    parser = argparse.ArgumentParser(description=__doc__, prog="python -m tools.opinfo")
+    parser.add_argument("--only", nargs="*", default=[], help="names or patterns (add, nn.*)")
+    parser.add_argument("--skip", nargs="*", default=[], help="prefixes to leave out")
+    parser.add_argument("--native", action="store_true", help="compile instead of interpreting")
+    parser.add_argument("--json", type=Path, help="verdicts are kept here and not made again")
+    parser.add_argument("--again", nargs="*", default=[], metavar="STATUS",
+                        help="judge again what the file has with these statuses")  # fmt: skip
+    parser.add_argument("--most", type=int, help="sample inputs of each dtype at most")
+    parser.add_argument("--patience", type=int, help="refusals after which a program isn't split")
+    parser.add_argument("--seconds", type=float, default=60, help="for each operator")
+    given = parser.parse_args(arguments)
+    warnings.simplefilter("ignore")
+    infos = operators()
+    names = chosen(list(infos), given.only, given.skip)
+    kept = json.loads(given.json.read_text()) if given.json and given.json.exists() else {}
+    for name in names:
+        before = kept.get(name)
+        if before and before["status"] == RUNNING and RUNNING not in given.again:
+            kept[name] = before = asdict(Verdict("fault", {"fault": 1}, {"fault": ["it crashed"]}))
+        if before and before["status"] not in given.again:
+            continue
+        _keep(given.json, kept, name, {"status": RUNNING})
+        verdict = judge_operator(
+            infos[name], name, native=given.native, seconds=given.seconds, most=given.most,
+            patience=given.patience,
+        )  # fmt: skip
+        _keep(given.json, kept, name, asdict(verdict))
+        print(f"{verdict.status:8} {verdict.seconds:6.1f} s  {name} {verdict.counts}", flush=True)
+        for kind in ("fault", "wrong", "refused"):
+            for reason in verdict.reasons.get(kind, [])[:3]:
+                print(f"    {kind}: {reason.splitlines()[0][:300]}", flush=True)
+    table = {n: kept[n] for n in names if n in kept}
+    print(summary(table))
+    return int(any(v["status"] in ("wrong", "fault", "slow") for v in table.values()))
+
+
+def _keep(path: Path | None, kept: dict[str, Any], name: str, verdict: dict[str, Any]) -> None:
+    kept[name] = verdict
+    if path is not None:
+        part = path.with_suffix(".part")
+        part.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+        part.replace(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
