@@ -27,6 +27,8 @@ _CLOSE_ULP = {"float64": 4, "float32": 4, "float16": 1, "bfloat16": 1}
 _WIDER_ULP = {
     ("gelu", "float32"): 9, ("gelu", "float64"): 2048,
     ("gelu_tanh", "float32"): 64, ("gelu_tanh", "float64"): 2048,
+    ("erfc", "float32"): 9, ("erfc", "float64"): 9, ("erfcx", "float32"): 9,
+    ("erfcx", "float64"): 16, ("zeta", "float64"): 64,
 }  # fmt: skip
 _SUMS = frozenset({"reduce_sum", "reduce_mean", "matmul", "conv", "conv_transpose"})
 _WORK_EPS = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-23, "bfloat16": 2.0**-23}

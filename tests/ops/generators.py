@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from tests.ops import generators_compute, generators_maps, generators_movement, generators_windows
+from tests.ops import (
+    generators_compute,
+    generators_maps,
+    generators_movement,
+    generators_special,
+    generators_windows,
+)
 from tests.ops.values import Case, Rng
 
 Generator = Callable[[Rng], Iterator[Case]]
@@ -18,6 +24,7 @@ GENERATORS: dict[str, Generator] = {
     **generators_movement.GENERATORS,
     **generators_compute.GENERATORS,
     **generators_windows.GENERATORS,
+    **generators_special.GENERATORS,
 }
 
 

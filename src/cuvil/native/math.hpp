@@ -7,4 +7,5 @@
 #include "math_base.hpp"
 #include "math_exp.hpp"
 #include "math_int.hpp"
+#include "math_special.hpp"
 #include "math_trig.hpp"

@@ -16,12 +16,14 @@ from cuvil.ops import (
     recurrent,
     reduction,
     resize,
+    special,
     structure,
 )
 from cuvil.ops.base import OpDef
 
 _FAMILIES = (
     elementwise,
+    special,
     movement,
     reduction,
     normalization,

@@ -284,5 +284,4 @@ RULES: dict[str, Rule] = {
     "fill": _fill, "zero": _fill,
     "reciprocal": composed(lambda c, x: c.e.map("div", c.e.scalar(1, c.dtype), x)),
     "square": composed(lambda c, x: c.e.op("mul", x, x)),
-    "erfc": composed(lambda c, x: c.e.map("sub", c.e.scalar(1, c.dtype), c.e.op("erf", x))),
 }  # fmt: skip
