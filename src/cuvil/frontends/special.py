@@ -221,3 +221,18 @@ def digamma(x: Term) -> Term:
     mirrored = total - math.pi / turned
     out = (x < 0).where(rest.equals(0).where(_NAN, mirrored), total)
     return x.equals(0).where(-1 / x, out)
+
+
+def trigamma(x: Term) -> Term:
+    """The derivative of digamma in the operand's own type, term by term as torch computes it: at
+    zero and the negative integers it is as large as the sine's rounding lets it be."""
+    low = x < 0.5
+    sine = (x * math.pi).map("sin")
+    total = low.where(-(math.pi * math.pi) / (sine * sine), 0.0)
+    place = low.where(1 - x, x)
+    for _ in range(6):
+        total = total + 1 / (place * place)
+        place = place + 1
+    z = 1 / (place * place)
+    total = total + (1 + 1 / (2 * place) + z * z.polynomial((1 / 42, -1 / 30, 1 / 6))) / place
+    return low.where(-total, total)

@@ -70,6 +70,8 @@ def _polygamma(c: Call) -> Value:
     wide_x = x.cast(F64)
     if order == 0:
         return special.digamma(wide_x).cast(c.dtype).value
+    if order == 1:
+        return special.trigamma(x).value
     if order > 170:
         raise Refused(f"polygamma of order {order}: its factorial is beyond f64")
     scale = math.factorial(order) * (1.0 if order % 2 else -1.0)
