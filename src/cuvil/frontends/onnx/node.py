@@ -77,6 +77,16 @@ class Node:
             )
         return item
 
+    def with_inputs(
+        self, inputs: Sequence[Item | None], attrs: Mapping[str, Any] | None = None,
+        op: str | None = None, version: int | None = None,
+    ) -> Node:
+        """This node with other inputs (and attributes), to be read by another translation."""
+        return Node(
+            op or self.op, self.domain, version or self.version, inputs, self.outputs,
+            self.attrs if attrs is None else attrs, self.e, self.knowledge, self.folder,
+        )  # fmt: skip
+
     def optional(self, index: int) -> Value | None:
         """A tensor input, or None where it is left out."""
         return self[index] if self.has(index) else None

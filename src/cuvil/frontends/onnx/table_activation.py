@@ -107,9 +107,8 @@ def _beyond(n: Node, relation: str, edge: float) -> Value:
     return n.e.with_scalar(relation, x, edge)
 
 
-def flattened(n: Node, axis: int) -> tuple[Value, int]:
+def flattened(n: Node, axis: int, x: Value) -> tuple[Value, int]:
     """x as [prod(shape[:axis]), prod(shape[axis:])] and axis 1, where it isn't that already."""
-    x = n[0]
     if axis == x.type.rank - 1:
         return x, axis
     shape = x.type.shape
@@ -126,7 +125,7 @@ def _softmax(name: str) -> Handler:
             return n.e.reshape(n.e.op(name, x, axis=0), ())
         if n.version >= 13:
             return n.e.op(name, x, axis=n.axis("axis", -1, x.type.rank))
-        flat, axis = flattened(n, n.axis("axis", 1, x.type.rank))
+        flat, axis = flattened(n, n.axis("axis", 1, x.type.rank), x)
         return n.e.reshape(n.e.op(name, flat, axis=axis), x.type.shape)
 
     return handle
@@ -137,7 +136,7 @@ def _hardmax(n: Node) -> Value:
     x, e = n[0], n.e
     axis = n.axis("axis", -1 if n.version >= 13 else 1, x.type.rank)
     if n.version < 13:
-        x, axis = flattened(n, axis)
+        x, axis = flattened(n, axis, x)
     best = e.op("argmax", x, axis=axis, keepdims=True)
     index = e.op("iota", shape=x.type.shape, axis=axis, dtype=I64)
     return e.reshape(e.cast(e.map("eq", index, best), x.type.dtype), n[0].type.shape)

@@ -19,7 +19,8 @@ def kernel_size(n: Node, weight: Value) -> list[int]:
     return found
 
 
-def _conv(n: Node) -> Value:
+def conv(n: Node) -> Value:
+    """Conv-22."""
     window = windows(n, kernel_size(n, n[1]))
     return n.e.op(
         "conv", window.pad(n, n[0]), n[1], *([n[2]] if n.has(2) else []),
@@ -27,7 +28,7 @@ def _conv(n: Node) -> Value:
     )  # fmt: skip
 
 
-def _conv_transpose(n: Node) -> Value:
+def conv_transpose(n: Node) -> Value:
     """Padding from output_shape: the total is what the natural size has too much
     (ConvTranspose-11); a negative total lengthens the output at its end."""
     kernel = kernel_size(n, n[1])
@@ -80,7 +81,7 @@ def _conv_integer(n: Node) -> Value:
 
 
 TABLE: dict[str, Handler] = {
-    "Conv": _conv,
-    "ConvTranspose": _conv_transpose,
+    "Conv": conv,
+    "ConvTranspose": conv_transpose,
     "ConvInteger": _conv_integer,
 }

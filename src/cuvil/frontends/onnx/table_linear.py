@@ -7,11 +7,11 @@ from cuvil.frontends.onnx.einsum import einsum
 from cuvil.frontends.onnx.node import Handler, Node
 from cuvil.frontends.onnx.table_elementwise import old_broadcast
 from cuvil.ir.core import Value
-from cuvil.ir.types import I32
+from cuvil.ir.types import DType
 
 
-def matmul(n: Node, a: Value, b: Value) -> Value:
-    """numpy.matmul: vectors gain and lose a dim, batch dims broadcast."""
+def matmul(n: Node, a: Value, b: Value, out: DType | None = None) -> Value:
+    """numpy.matmul: vectors gain and lose a dim, batch dims broadcast; summed up in ``out``."""
     e = n.e
     if not a.type.rank or not b.type.rank:
         raise InvalidModelError(f"{n.op} needs tensors of rank 1 or more: {a.type}, {b.type}")
@@ -22,20 +22,20 @@ def matmul(n: Node, a: Value, b: Value) -> Value:
         batch = e.context.broadcast([a.type.shape[:-2], b.type.shape[:-2]], f"{n.op}: batch")
         a = e.broadcast(a, (*batch, *a.type.shape[-2:]))
         b = e.broadcast(b, (*batch, *b.type.shape[-2:]))
-    out = e.op("matmul", a, b)
-    shape = list(out.type.shape)
+    product = e.op("matmul", a, b, out=out)
+    shape = list(product.type.shape)
     if row:
         del shape[-2]
     if column:
         del shape[-1]
-    return e.reshape(out, shape)
+    return e.reshape(product, shape)
 
 
 def _matmul(n: Node) -> Value:
     return matmul(n, n[0], n[1])
 
 
-def _gemm(n: Node) -> Value:
+def gemm(n: Node) -> Value:
     """alpha * A' * B' + beta * C (Gemm-13)."""
     e = n.e
     a, b = n[0], n[1]
@@ -58,22 +58,8 @@ def _einsum(n: Node) -> Value:
     return einsum(n.e, n.text("equation"), n.values())
 
 
-def _integer_matmul(n: Node) -> Value:
-    """(A - a_zero) (B - b_zero) in i32; zero points per row of A, per column of B."""
-    e = n.e
-    a, b = e.cast(n[0], I32), e.cast(n[1], I32)
-    if n.has(2):
-        zero = e.cast(n[2], I32)
-        a = e.map("sub", a, e.unsqueeze(zero, -1) if zero.type.rank else zero)
-    if n.has(3):
-        zero = e.cast(n[3], I32)
-        b = e.map("sub", b, e.unsqueeze(zero, -2) if zero.type.rank > 1 else zero)
-    return matmul(n, a, b)
-
-
 TABLE: dict[str, Handler] = {
     "MatMul": _matmul,
-    "Gemm": _gemm,
+    "Gemm": gemm,
     "Einsum": _einsum,
-    "MatMulInteger": _integer_matmul,
 }

@@ -98,6 +98,22 @@ def _rms_norm(n: Node) -> Value:
     )
 
 
+def simplified(n: Node) -> list[Value]:
+    """SimplifiedLayerNormalization: x / sqrt(mean(x**2) + epsilon) * scale over the dims from
+    ``axis`` on (onnxruntime puts it into the default domain)."""
+    e, x = n.e, n[0]
+    axis = n.axis("axis", -1, x.type.rank)
+    eps = n.number("epsilon", 1e-5)
+    scale = e.broadcast(e.cast(n[1], x.type.dtype), x.type.shape[axis:])
+    out = e.op("rms_norm", x, scale, axes_from=axis, eps=eps, has_weight=True)
+    if not n.wants(1):
+        return [out]
+    axes = tuple(range(axis, x.type.rank))
+    wide = e.cast(x, F32)
+    square = e.op("reduce_mean", e.op("mul", wide, wide), axes=axes, keepdims=True)
+    return [out, e.op("rsqrt", e.with_scalar("add", square, eps))]
+
+
 def _lrn(n: Node) -> Value:
     return n.e.op(
         "lrn", n[0], size=n.integer("size"), alpha=n.number("alpha", 1e-4),
@@ -127,6 +143,7 @@ TABLE: dict[str, Handler] = {
     "GroupNormalization": _group_norm,
     "LayerNormalization": _layer_norm,
     "RMSNormalization": _rms_norm,
+    "SimplifiedLayerNormalization": simplified,
     "LRN": _lrn,
     "LpNormalization": _lp_norm,
     "MeanVarianceNormalization": _mean_variance,

@@ -16,7 +16,8 @@ def _ceil(n: Node) -> bool | None:
     return bool(n.integer("ceil_mode", 0)) or None
 
 
-def _max_pool(n: Node) -> list[Value]:
+def max_pool(n: Node) -> list[Value]:
+    """MaxPool-12: the maxima, and their places where they are used."""
     window = windows(n, n.integers("kernel_shape"))
     kind = n.dtype()
     fill = (
@@ -112,7 +113,7 @@ def _global_lp(n: Node) -> Value:
 
 
 TABLE: dict[str, Handler] = {
-    "MaxPool": _max_pool,
+    "MaxPool": max_pool,
     "AveragePool": _average_pool,
     "LpPool": _lp_pool,
     "GlobalAveragePool": _global("reduce_mean"),

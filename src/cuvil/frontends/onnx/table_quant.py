@@ -10,7 +10,7 @@ from cuvil.frontends.onnx.table_linear import matmul
 from cuvil.frontends.onnx.types import dtype_from
 from cuvil.frontends.onnx.windows import windows
 from cuvil.ir.core import Value
-from cuvil.ir.types import F32, I32, U8, DType
+from cuvil.ir.types import F32, I8, I32, U8, DType
 
 
 def _spread(n: Node, parameter: Value, x: Value) -> Value:
@@ -55,7 +55,8 @@ def quantized(e_node: Node, x: Value, scale: Value, zero: Value | None, kind: DT
     return e.cast(steps, kind)
 
 
-def _quantize(n: Node) -> Value:
+def quantize(n: Node) -> Value:
+    """QuantizeLinear-21."""
     x = n[0]
     scale = _spread(n, n[1], x)
     zero = _spread(n, n[2], x) if n.has(2) else None
@@ -64,7 +65,8 @@ def _quantize(n: Node) -> Value:
     return quantized(n, n.e.cast(x, scale.type.dtype), scale, zero, kind)
 
 
-def _dequantize(n: Node) -> Value:
+def dequantize(n: Node) -> Value:
+    """DequantizeLinear-21."""
     x = n[0]
     zero = _spread(n, n[2], x) if n.has(2) else None
     out = dequantized(n, x, _spread(n, n[1], x), zero)
@@ -72,9 +74,10 @@ def _dequantize(n: Node) -> Value:
     return n.e.cast(out, dtype_from(asked)) if asked else out
 
 
-def _dynamic_quantize(n: Node) -> list[Value]:
-    """u8 over the range that holds the data and 0 (DynamicQuantizeLinear-11)."""
-    e, x = n.e, n[0]
+def dynamically_quantized(n: Node, x: Value) -> tuple[Value, Value, Value]:
+    """u8, scale and zero point over the range that holds the data and 0
+    (DynamicQuantizeLinear-11)."""
+    e = n.e
     axes = tuple(range(x.type.rank))
     high, low = (
         e.op(name, x, axes=axes, keepdims=False) if axes else x
@@ -85,30 +88,75 @@ def _dynamic_quantize(n: Node) -> list[Value]:
     zero = e.op("neg", e.op("div", low, scale))
     zero = e.with_scalar("max", e.with_scalar("min", e.op("round", zero), 255), 0)
     zero = e.cast(zero, U8)
-    return [quantized(n, x, scale, zero, U8), scale, zero]
+    return quantized(n, x, scale, zero, U8), scale, zero
 
 
-def _per_row(n: Node, value: Value, axis: int, like: Value) -> Value:
-    """A vector along the second to last (-2) or last (-1) dim of a matrix."""
-    if value.type.rank != 1 or value.type.shape == (1,):
-        return n.e.reshape(value, ()) if value.type.rank == 1 else value
-    return n.e.unsqueeze(value, 1) if axis == -2 else value
+def _dynamic_quantize(n: Node) -> list[Value]:
+    return list(dynamically_quantized(n, n[0]))
+
+
+def per_row(n: Node, value: Value, axis: int) -> Value:
+    """A vector along the second to last (-2) or last (-1) dim of a matrix; one element counts for
+    all of it, and what has the matrix's rank stays."""
+    if value.type.shape == (1,):
+        return n.e.reshape(value, ())
+    return n.e.unsqueeze(value, 1) if value.type.rank == 1 and axis == -2 else value
+
+
+def integer_product(
+    n: Node, a: Value, b: Value, a_zero: Value | None, b_zero: Value | None
+) -> Value:
+    """(A - a_zero) (B - b_zero) in i32; zero points per tensor, row of A or column of B.
+
+    Written as A B - b_zero rowsum(A) - a_zero (colsum(B) - K b_zero), exact as i32 wraps, so that
+    the product itself is one of bytes.
+    """
+    e = n.e
+    a_zero = per_row(n, e.cast(a_zero, I32), -2) if a_zero is not None else None
+    b_zero = per_row(n, e.cast(b_zero, I32), -1) if b_zero is not None else None
+    if a.type.rank < 2 or b.type.rank < 2:
+        left, right = e.cast(a, I32), e.cast(b, I32)
+        left = left if a_zero is None else e.map("sub", left, a_zero)
+        return matmul(n, left, right if b_zero is None else e.map("sub", right, b_zero))
+    b, b_zero = _centred(n, b, b_zero)
+    out = matmul(n, a, b, I32)
+    if b_zero is not None:
+        rows = e.op("reduce_sum", e.cast(a, I32), axes=(a.type.rank - 1,), keepdims=True)
+        out = e.map("sub", out, e.map("mul", rows, b_zero))
+    if a_zero is not None:
+        columns = e.op("reduce_sum", e.cast(b, I32), axes=(b.type.rank - 2,), keepdims=True)
+        if b_zero is not None:
+            count = e.cast(e.dims([b.type.shape[-2]], scalar=True), I32)
+            columns = e.map("sub", columns, e.map("mul", b_zero, count))
+        out = e.map("sub", out, e.map("mul", columns, a_zero))
+    return out
+
+
+def _centred(n: Node, b: Value, zero: Value | None) -> tuple[Value, Value | None]:
+    """Constant weights of bytes as i8 without a zero point, where they fit."""
+    array = n.knowledge.array(b)
+    shift = n.knowledge.array(zero) if zero is not None else np.zeros((), np.int32)
+    if array is None or shift is None or b.type.dtype.size != 1:
+        return b, zero
+    moved = array.astype(np.int32) - shift
+    if moved.size and (moved.min() < -128 or moved.max() > 127):
+        if b.type.dtype == I8:
+            return b, zero
+        moved, rest = array.astype(np.int32) - 128, n.e.weight(np.asarray(shift - 128, np.int32))
+        return n.e.weight(moved.astype(np.int8)), rest
+    return n.e.weight(moved.astype(np.int8)), None
 
 
 def _qlinear_matmul(n: Node) -> Value:
     """The product in i32, scaled by a_scale * b_scale, then quantized (QLinearMatMul-10)."""
     e = n.e
-    a, b = n[0], n[3]
-    a_scale, a_zero = (_per_row(n, n[i], -2, a) for i in (1, 2))
-    b_scale, b_zero = (_per_row(n, n[i], -1, b) for i in (4, 5))
-    left = e.map("sub", e.cast(a, I32), e.cast(a_zero, I32))
-    right = e.map("sub", e.cast(b, I32), e.cast(b_zero, I32))
-    exact = e.cast(matmul(n, left, right), a_scale.type.dtype)
-    real = e.map("mul", exact, e.map("mul", a_scale, b_scale))
+    exact = e.cast(integer_product(n, n[0], n[3], n[2], n[5]), n[1].type.dtype)
+    scale = e.map("mul", per_row(n, n[1], -2), per_row(n, n[4], -1))
+    real = e.map("mul", exact, scale)
     return quantized(n, real, e.reshape(n[6], ()), e.reshape(n[7], ()), n[7].type.dtype)
 
 
-def _qlinear_conv(n: Node) -> Value:
+def qlinear_conv(n: Node) -> Value:
     """The convolution in i32 with the bias at scale x_scale * w_scale (QLinearConv-10)."""
     e = n.e
     x = e.map("sub", e.cast(n[0], I32), e.cast(e.reshape(n[2], ()), I32))
@@ -130,9 +178,10 @@ def _qlinear_conv(n: Node) -> Value:
 
 
 TABLE: dict[str, Handler] = {
-    "QuantizeLinear": _quantize,
-    "DequantizeLinear": _dequantize,
+    "MatMulInteger": lambda n: integer_product(n, n[0], n[1], n.optional(2), n.optional(3)),
+    "QuantizeLinear": quantize,
+    "DequantizeLinear": dequantize,
     "DynamicQuantizeLinear": _dynamic_quantize,
     "QLinearMatMul": _qlinear_matmul,
-    "QLinearConv": _qlinear_conv,
+    "QLinearConv": qlinear_conv,
 }

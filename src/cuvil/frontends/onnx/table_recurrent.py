@@ -70,8 +70,9 @@ def _recurrent(kind: str, places: Sequence[tuple[str, int]]) -> Handler:
 
 
 _COMMON = (("has_bias", 3), ("has_h0", 5))
+lstm = _recurrent("lstm", (*_COMMON, ("has_c0", 6), ("has_seq_lens", 4), ("has_peephole", 7)))
 TABLE: dict[str, Handler] = {
-    "LSTM": _recurrent("lstm", (*_COMMON, ("has_c0", 6), ("has_seq_lens", 4), ("has_peephole", 7))),
+    "LSTM": lstm,
     "GRU": _recurrent("gru", (*_COMMON, ("has_seq_lens", 4))),
     "RNN": _recurrent("rnn", (*_COMMON, ("has_seq_lens", 4))),
 }
