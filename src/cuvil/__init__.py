@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from cuvil.version import __version__
 
 if TYPE_CHECKING:
-    from cuvil.api import clear_cache, compile, debug_trace, dump_ir, verify
+    from cuvil.api import clear_cache, compile, debug_trace, dump_ir, register_op, verify
     from cuvil.errors import (
         ArtifactError,
         CuvilError,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _HOMES = MappingProxyType(
     {
-        "cuvil.api": ("clear_cache", "compile", "debug_trace", "dump_ir", "verify"),
+        "cuvil.api": ("clear_cache", "compile", "debug_trace", "dump_ir", "register_op", "verify"),
         "cuvil.errors": (
             "ArtifactError",
             "CuvilError",
@@ -60,6 +60,7 @@ __all__ = [
     "debug_trace",
     "dump_ir",
     "load",
+    "register_op",
     "verify",
 ]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -18,6 +18,7 @@ from cuvil.api.compiler import Compiler
 from cuvil.api.progress import Progress
 from cuvil.api.request import CompileRequest
 from cuvil.api.verification import verify_artifact
+from cuvil.ops.custom import CUSTOM, make_custom
 from cuvil.options import Options
 from cuvil.runtime.artifact import Artifact
 from cuvil.runtime.loader import load as _load
@@ -149,6 +150,47 @@ def debug_trace(
     if path is not None:
         Path(path).write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
     return table
+
+
+def register_op(
+    name: str,
+    *,
+    shape: Callable[..., Any] | None = None,
+    attrs: Mapping[str, str] | None = None,
+    cxx: str | None = None,
+    function: str | None = None,
+    fusion: str = "kernel",
+    compose: Callable[..., Any] | None = None,
+    python: Callable[..., Any] | None = None,
+    reference: Callable[..., Any] | None = None,
+    tolerance: str = "close",
+    replace: bool = False,
+) -> None:
+    """Teach this process an operator: ``ns::op`` of torch.library, or ``domain::OpType`` of ONNX.
+
+    Give one implementation:
+
+    - ``cxx``: source text that is compiled into the artifact and defines ``function`` (by default
+      the name's last part). With ``fusion="map"`` it computes one element,
+      ``float f(float x, ...)``, and fuses with its neighbours; with ``fusion="kernel"`` it computes
+      whole tensors, ``void f(const cuvil::Tensor* in, const cuvil::Tensor* out, ...)``
+      (docs/howto/custom-operators.md). There is no C or C++ library; "math.hpp" has functions.
+    - ``compose``: a function from tensors to tensors that is written with other operators.
+    - ``python``: a function over NumPy arrays, called in this process; such an artifact can't be
+      saved.
+
+    ``shape`` maps input types (``.shape``, ``.dtype``) and attributes to ``(shape, dtype)`` or a
+    list of such; a map needs none (operands broadcast, the first one's dtype), nor does an
+    operator of torch that has a fake implementation. ``attrs`` maps attribute names to "bool",
+    "int", "ints", "float", "floats" or "str"; they are passed after the tensors, in this order.
+    ``reference`` is a function over NumPy arrays that says what ``cxx`` computes; verifying an ONNX
+    model needs it. ``tolerance`` is "exact", "close" or "accumulated". An operator that Cuvil has
+    is not replaced. Raises InputError for a registration that contradicts itself.
+    """
+    made = make_custom(
+        name, shape, attrs or {}, cxx, function, fusion, compose, python, reference, tolerance
+    )
+    CUSTOM.add(made, replace)
 
 
 def clear_cache() -> int:

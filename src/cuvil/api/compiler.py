@@ -12,11 +12,12 @@ from typing import Any
 from cuvil.api.built import Built
 from cuvil.api.capture import capture, need_framework
 from cuvil.api.keys import artifact_key, quick_key
-from cuvil.api.manifest import call_of, extra_of, plain, signature_of
+from cuvil.api.manifest import call_of, extra_of, plain, python_functions, signature_of
 from cuvil.api.operators import missing_kernels, operator_table, unsupported_table
 from cuvil.api.progress import Progress, Stages
 from cuvil.api.request import CompileRequest
-from cuvil.api.verification import DeferredSource, Source, check_built
+from cuvil.api.source import DeferredSource, Source
+from cuvil.api.verification import check_built
 from cuvil.api.workplace import temporary_folder, working_folder
 from cuvil.build.cache import Cache
 from cuvil.build.library import build_library
@@ -27,6 +28,7 @@ from cuvil.ir.clone import clone_module
 from cuvil.ir.core import Module
 from cuvil.ir.dot import print_dot
 from cuvil.ir.printer import print_module
+from cuvil.ops.custom import CUSTOM
 from cuvil.options import Options
 from cuvil.package.format import open_package, write_package
 from cuvil.package.manifest import Manifest
@@ -95,13 +97,16 @@ class Compiler:
                 path = self._found_or_built(source, quick, until_loaded)
             with self.stages.stage("load"):
                 artifact: Artifact | Built = (
-                    load(path, self.request.threads)
+                    self._load(path)
                     if elsewhere is None
                     else Built(open_package(path), elsewhere)
                 )
         artifact.source = source or DeferredSource(self.capture)
         artifact.profile = dict(self.stages.seconds) if self.request.profile else None
         return artifact
+
+    def _load(self, path: Path) -> Artifact:
+        return load(path, self.request.threads, functions=CUSTOM.functions())
 
     def _cannot_run(self) -> str | None:
         """Why this machine can't run the target's code; None if it can."""
@@ -128,6 +133,10 @@ class Compiler:
         self, source: Source, quick: str | None, until_loaded: contextlib.ExitStack
     ) -> Path:
         name = source.module.name
+        if python_functions(source.module):  # these are of this process: nothing is kept
+            path = until_loaded.enter_context(temporary_folder()) / "model.cuvilpkg"
+            self._build_checked(source, path)
+            return path
         with self.stages.stage("cache"):
             key = artifact_key(source.module, self.request, self.target, self.options)
             path = self.cache.get(key, check_package) if self.request.cache else None
@@ -160,7 +169,7 @@ class Compiler:
         with temporary_folder() as folder:
             place = folder / "model.cuvilpkg"
             self._write(fused, place)
-            return load(place, self.request.threads).native
+            return self._load(place).native
 
     def text(self, stage: str) -> str:
         """The module's text at a stage.
@@ -229,7 +238,7 @@ class Compiler:
         self._write(lowered, place)
         if self.request.verify:
             with self.stages.stage("verify"):
-                self.report = check_built(load(place, self.request.threads), source)
+                self.report = check_built(self._load(place), source)
 
     def _write(self, module: Module, place: Path) -> Manifest:
         with self.stages.stage("generate"):

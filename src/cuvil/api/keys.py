@@ -16,6 +16,7 @@ from cuvil.build.driver import compiler_version
 from cuvil.build.store import digest_of
 from cuvil.ir.core import Module, Weight
 from cuvil.ir.printer import print_module
+from cuvil.ops.custom import CUSTOM
 from cuvil.options import Options
 from cuvil.target.base import Target
 from cuvil.version import __version__
@@ -40,10 +41,22 @@ def quick_key(request: CompileRequest, target: Target, options: Options) -> str 
 
     try:
         model = _fingerprint(request)
+        functions = _custom_functions()
     except Unknown as error:
         log.info("the model must be captured to be found in the cache: %s", error)
         return None
-    return digest_of(["quick", model, *build_parts(request, target, options)])
+    return digest_of(["quick", model, functions, *build_parts(request, target, options)])
+
+
+def _custom_functions() -> str:
+    """A digest of the functions by which registered operators shape a captured graph."""
+    from cuvil.frontends.code_digest import LoadedCode
+    from cuvil.frontends.object_digest import ObjectDigest
+
+    digest = ObjectDigest(LoadedCode())
+    for op in CUSTOM:
+        digest.add((op.name, op.shape, op.compose, op.python is not None), op.name)
+    return digest.hexdigest()
 
 
 def _fingerprint(request: CompileRequest) -> str:
@@ -72,6 +85,7 @@ def build_parts(request: CompileRequest, target: Target, options: Options) -> li
         repr((request.enable_fusion, sorted(plain.items()))),
         *(f"{k} {Weight(v).digest}" for k, v in sorted(request.fixed_inputs.items())),
         repr((request.verify, options.opt_level)),
+        *(f"{op.name} {op.digest}" for op in CUSTOM),
         __version__,
         compiler_version(),
         _LOADED,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cuvil.errors import ShapeConstraintError
 from cuvil.ir.core import Function, Module
 from cuvil.ir.signature import ConstraintSpec, Signature, SymbolSpec, TensorSpec
 from cuvil.ir.types import TensorType
+from cuvil.ops.custom import CUSTOM
 
 _NONE: Mapping[str, Any] = {"kind": "none"}
 
@@ -47,7 +48,18 @@ def call_of(module: Module) -> dict[str, Any] | None:
 def extra_of(module: Module, kernels: Sequence[str]) -> dict[str, Any]:
     """The manifest's ``extra``: the kernels' names, and the steps that run in Python."""
     host = module.call.get("host")
-    return {"kernels": list(kernels)} | ({} if host is None else {"host": plain(host)})
+    functions = sorted(python_functions(module))
+    return (
+        {"kernels": list(kernels)}
+        | ({} if host is None else {"host": plain(host)})
+        | ({"host_functions": functions} if functions else {})
+    )
+
+
+def python_functions(module: Module) -> dict[str, Callable[..., Any]]:
+    """The registered operators of a module that are Python functions, by name."""
+    registered = (CUSTOM.of(op.name) for op in module.main.walk())
+    return {op.name: op.python for op in registered if op is not None and op.python is not None}
 
 
 def signature_of(function: Function) -> Signature:

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
-from cuvil.codegen.standalone import BUILDERS
+from cuvil.codegen.standalone import builder_of
 from cuvil.errors import UnsupportedNode
 from cuvil.ir.core import Function, Location, Module, Op
+from cuvil.ops.custom import CUSTOM
 from cuvil.ops.registry import registry
 from cuvil.passes.stages import DECOMPOSED
 from cuvil.verify.layerwise import kernel_name, ops_inside, places
@@ -24,7 +25,7 @@ def missing_kernels(fused: Module) -> list[UnsupportedNode]:
             op.name, str(op.results[0].type.dtype), str(op.loc), "there is no kernel for it yet"
         )
         for op in fused.main.body.ops
-        if op.short not in (*_FREE, "fused") and op.short not in BUILDERS
+        if op.short not in (*_FREE, "fused") and builder_of(op) is None
     ]
 
 
@@ -121,8 +122,15 @@ def _ways(function: Function) -> Iterator[tuple[Op, str]]:
         elif op.short == "fused":
             yield from _inside(op)
         elif op.short not in _FREE:
-            missing = "" if op.short in BUILDERS else " that does not exist yet"
-            yield op, f"kernel of its own{missing}"
+            yield op, _alone(op)
+
+
+def _alone(op: Op) -> str:
+    registered = CUSTOM.of(op.name)
+    if registered is not None and registered.python is not None:
+        return "Python function in this process"
+    missing = "" if builder_of(op) is not None else " that does not exist yet"
+    return f"kernel of its own{missing}"
 
 
 def _inside(fused: Op) -> Iterator[tuple[Op, str]]:

@@ -6,16 +6,18 @@ import functools
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from cuvil.api.host_check import with_host_steps
+from cuvil.api.source import Source
 from cuvil.errors import CuvilError, InputError, InvalidModelError, VerificationError
 from cuvil.ir.clone import clone_module
 from cuvil.ir.core import Module
+from cuvil.ops.custom import CUSTOM
 from cuvil.reference.interpreter import run_module
 from cuvil.runtime.arrays import is_torch_tensor
 from cuvil.runtime.artifact import Artifact
@@ -35,38 +37,9 @@ ATOL, RTOL = 1e-5, 1e-3
 BUILD_SECONDS = 8.0
 
 
-@dataclass(frozen=True)
-class Source:
-    """The captured module, and the source model as a function of flat inputs by name.
-
-    ``lower`` brings a copy of a captured module to stage "fused", ``build`` makes an artifact of
-    such a module; both as the artifact itself was made. ``origin`` is the model that was captured.
-    """
-
-    module: Module
-    run: Callable[[Mapping[str, Array]], list[Array]]
-    examples: Mapping[str, Array]
-    lower: Callable[[Module], Module]
-    build: Callable[[Module], Artifact]
-    enable_fusion: bool = True
-    origin: Any = None
-
-
-class DeferredSource(Source):
-    """A source that is captured once it is asked for: an artifact from the cache needs none."""
-
-    def __init__(self, make: Callable[[], Source]) -> None:
-        object.__setattr__(self, "_make", make)
-
-    def __getattribute__(self, name: str) -> Any:
-        held = object.__getattribute__(self, "__dict__")
-        if name in Source.__dataclass_fields__ and name not in held:
-            held.update(vars(held["_make"]()))
-        return object.__getattribute__(self, name)
-
-
 def check_built(artifact: Artifact, source: Source) -> Report:
     """Verify a fresh build. Raises VerificationError when it disagrees with its source."""
+    _check_references(source)
     trials = sorted(_trials(artifact, source, None), key=_elements)
     allowed = tolerance_of(source.module)
     report = _compare_all(artifact.native, source, trials, *allowed, BUILD_SECONDS)[0]
@@ -82,6 +55,20 @@ def check_built(artifact: Artifact, source: Source) -> Report:
             "--layerwise --bisect` says",
         )
     return report
+
+
+def _check_references(source: Source) -> None:
+    """Raise InputError for a registered operator that the reference interpreter can't run."""
+    if source.module.source.get("frontend") != "onnx":
+        return  # PyTorch runs its own
+    for op in source.module.main.walk():
+        registered = CUSTOM.of(op.name)
+        if registered is not None and not registered.has_reference:
+            raise InputError(
+                f"operator {registered.name} has no reference to compare with",
+                where=str(op.loc),
+                hint="register it with reference=, or compile with verify=False",
+            )
 
 
 def verify_artifact(

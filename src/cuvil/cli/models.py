@@ -15,7 +15,7 @@ import numpy as np
 
 from cuvil.api.parsing import parse_dynamic, parse_shape, parse_sizes
 from cuvil.api.request import CompileRequest
-from cuvil.api.verification import Source
+from cuvil.api.source import Source
 from cuvil.cli.parameters import ModelOptions
 from cuvil.errors import InputError, InvalidModelError
 from cuvil.ir.signature import Signature

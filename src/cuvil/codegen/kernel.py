@@ -31,6 +31,7 @@ class Kernel:
     body: str = ""
     launch: str = ""
     includes: set[str] = field(default_factory=set)
+    sources: set[str] = field(default_factory=set)  # of operators that users registered
     scratch: Dim | None = None
 
     def buffer(self, value: Value, name: str, *, out: bool = False, packing: str = "") -> str:

@@ -58,7 +58,7 @@ class _Generator:
         self.names[THREADS] = "threads"
         self.calls: list[_Call] = []
         self._known: dict[str, str] = {}
-        self._texts: dict[str, tuple[str, str, set[str]]] = {}
+        self._texts: dict[str, tuple[str, str, Kernel]] = {}
         self._used_names: dict[str, int] = {}
         self.scratch: Dim = 0
 
@@ -93,7 +93,7 @@ class _Generator:
             name = self._name(kernel.title)
             self._known[text] = name
             struct, body = text.split("@SPLIT@")
-            self._texts[name] = (struct, body, kernel.includes)
+            self._texts[name] = (struct, body, kernel)
         self.calls.append(_Call(name, str(op.loc), kernel, arguments))
 
     def _outer_values(self, op: Op) -> dict[int, Value]:
@@ -146,8 +146,11 @@ class _Generator:
         names = list(self._texts)
         for unit in range(0, len(names), KERNELS_A_UNIT):
             chosen = names[unit : unit + KERNELS_A_UNIT]
-            includes = sorted({"kernel.hpp", *(i for n in chosen for i in self._texts[n][2])})
-            text = "".join(f'#include "{i}"\n' for i in includes) + "\nnamespace cuvil::model {\n"
+            kernels = [self._texts[n][2] for n in chosen]
+            includes = sorted({"kernel.hpp", *(i for k in kernels for i in k.includes)})
+            text = "".join(f'#include "{i}"\n' for i in includes)
+            text += "".join(sorted({s for k in kernels for s in k.sources}))
+            text += "\nnamespace cuvil::model {\n"
             for name in chosen:
                 struct, body, _ = self._texts[name]
                 internal = body.replace("void range", "static void range")

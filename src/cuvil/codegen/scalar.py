@@ -128,6 +128,8 @@ class Point:
         definition = registry()[op.name]
         if definition.scalar is None:
             raise CuvilError(f"{op.name} can't be part of a fused kernel", where=str(op.loc))
+        if definition.source:
+            self.writer.kernel.sources.add(definition.source)
         operands = [self.element(v, index) for v in op.operands]
         text = definition.scalar(operands, [v.type.dtype for v in op.operands], value.type.dtype)
         return text if text in operands else self.set(value.type.dtype.cxx, text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from cuvil.codegen.kernel import Kernel
+from cuvil.codegen.standalone_custom import custom
 from cuvil.codegen.standalone_pool import pool
 from cuvil.codegen.standalone_recurrent import recurrent
 from cuvil.codegen.standalone_resize import resize
@@ -13,6 +14,7 @@ from cuvil.codegen.standalone_scatter import scatter_elements, scatter_nd
 from cuvil.codegen.standalone_sort import topk
 from cuvil.errors import UnsupportedNode, UnsupportedOpError
 from cuvil.ir.core import Op
+from cuvil.ops.custom import CUSTOM
 from cuvil.sym.facts import Facts
 from cuvil.target.base import Target
 
@@ -33,9 +35,15 @@ BUILDERS: Mapping[str, Builder] = {
 }
 
 
+def builder_of(op: Op) -> Builder | None:
+    """What makes the kernel of an op that stands alone; None if there is none."""
+    found = BUILDERS.get(op.short)
+    return custom if found is None and CUSTOM.of(op.name) is not None else found
+
+
 def standalone_kernel(op: Op, facts: Facts, target: Target) -> Kernel:
     """The kernel of an op that stands alone. Raises UnsupportedOpError if it has none."""
-    builder = BUILDERS.get(op.short)
+    builder = builder_of(op)
     if builder is None:
         node = UnsupportedNode(op.name, str(op.results[0].type.dtype), str(op.loc), "no kernel")
         raise UnsupportedOpError([node], stage="codegen")

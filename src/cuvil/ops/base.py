@@ -143,6 +143,7 @@ class OpDef:
     tolerance: str = "exact"
     cost: CostRule = elements_cost
     scalar: Scalar | None = None
+    source: str = ""  # C++ text that the code of a registered operator needs
     doc: str = ""
 
     def __post_init__(self) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from cuvil.errors import ArtifactError, InputError
 from cuvil.options import threads_of_environment
 from cuvil.package.format import Package, StrPath, open_package
 from cuvil.package.manifest import Manifest
 from cuvil.runtime.artifact import Artifact
+from cuvil.runtime.callbacks import Function, HostFunctions, InProcessArtifact
 from cuvil.runtime.cpu import cpu_flags, usable_threads
 from cuvil.runtime.host import HostPlan
 from cuvil.runtime.host_artifact import HostArtifact
@@ -21,13 +22,19 @@ _MAX_THREADS = 1024
 _MACHINES = {"x86_64": ("x86_64", "AMD64"), "aarch64": ("aarch64", "arm64")}
 
 
-def load(path: StrPath, threads: int | None = None, *, verify_weights: bool = True) -> Artifact:
+def load(
+    path: StrPath,
+    threads: int | None = None,
+    *,
+    verify_weights: bool = True,
+    functions: Mapping[str, Function] | None = None,
+) -> Artifact:
     """Load a package.
 
     ``threads`` None takes CUVIL_THREADS, else the package's own number, else as many as this
     process may use; 1 runs on the calling thread alone. ``verify_weights`` False skips
-    reading all weights at load. Raises ArtifactError if the package is damaged or not for this
-    machine.
+    reading all weights at load. ``functions`` are the Python functions that it calls back, by
+    name. Raises ArtifactError if the package is damaged or not for this machine.
     """
     if threads is not None and (type(threads) is not int or not 1 <= threads <= _MAX_THREADS):
         raise InputError(
@@ -45,6 +52,7 @@ def load(path: StrPath, threads: int | None = None, *, verify_weights: bool = Tr
     check_machine(manifest, platform.system(), platform.machine(), cpu_flags())
     library = NativeLibrary(package.library)
     _check_library(library, package)
+    called = _host_functions(manifest, functions or {})
     if verify_weights:
         size = manifest.weights_bytes
         package.check_weights(library.hash64(package.weights_address, size))
@@ -52,7 +60,24 @@ def load(path: StrPath, threads: int | None = None, *, verify_weights: bool = Tr
     # A package from a larger machine may ask for more than there is; a caller knows what he does.
     count = threads or min(manifest.threads or usable, usable)
     model = Model(library, package, count)
+    if called is not None:
+        called.attach(library)
+        return InProcessArtifact(model, tree, called)
     return Artifact(model, tree) if plan is None else HostArtifact(model, tree, plan)
+
+
+def _host_functions(
+    manifest: Manifest, functions: Mapping[str, Function]
+) -> HostFunctions | None:
+    """The functions that a package needs from this process; None if it needs none."""
+    needed = manifest.extra.get("host_functions") or ()
+    missing = [name for name in needed if name not in functions]
+    if missing:
+        raise ArtifactError(
+            f"the package calls the Python function {missing[0]} of the process that compiled it",
+            hint="compile the model in this process",
+        )
+    return HostFunctions({name: functions[name] for name in needed}) if needed else None
 
 
 def check_machine(manifest: Manifest, system: str, machine: str, flags: frozenset[str]) -> None:

@@ -67,6 +67,10 @@ class NativeLibrary:
         self.functions = library
         self.core_id: int = library.cuvil_core_id()
 
+    def set_host_function(self, function: Any) -> None:
+        """Let the library call back; only for one that holds such operators."""
+        self.functions.cuvil_set_host_function(function)
+
     def pool_create(self, threads: int) -> int:
         """The address of a new thread pool, 0 if there can be none."""
         return self.functions.cuvil_pool_create(threads) or 0

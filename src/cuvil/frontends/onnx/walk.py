@@ -13,6 +13,7 @@ from typing import Any
 from onnx import AttributeProto, FunctionProto, NodeProto
 
 from cuvil.errors import CuvilError, InvalidModelError, UnsupportedNode
+from cuvil.frontends.onnx import custom
 from cuvil.frontends.onnx.attributes import Raw, node_attributes, python_value
 from cuvil.frontends.onnx.expansion import defined_by_function, expansion, without_inputs
 from cuvil.frontends.onnx.gradient import DOMAIN as TRAINING
@@ -109,7 +110,7 @@ class Walker:
         key = (place.domain, place.proto.op_type)
         if key in self.context.functions or key in HANDLERS or key in CONTROL:
             return True
-        if key == (TRAINING, "Gradient"):
+        if key == (TRAINING, "Gradient") or custom.registered(*key) is not None:
             return True
         if place.domain != "" or refused_by_name(*key):
             return False
@@ -160,6 +161,9 @@ class Walker:
             proto.op_type, place.domain, place.version, inputs, proto.output, attrs,
             self.context.e, self.context.knowledge, self.context.folder,
         )  # fmt: skip
+        own = custom.registered(place.domain, proto.op_type)
+        if own is not None and (place.domain, proto.op_type) not in HANDLERS:
+            return custom.translate(own, node)
         if place.domain == TRAINING:
             return gradient(node, lambda name: frame.scope[name])
         control = CONTROL.get((place.domain, proto.op_type))

@@ -12,6 +12,7 @@ from torch.fx import Node
 
 from cuvil.errors import CuvilError, InvalidModelError, UnsupportedNode
 from cuvil.frontends.torch_export.call import Call, Refused
+from cuvil.frontends.torch_export.custom import registered_rule
 from cuvil.frontends.torch_export.emit import TorchEmitter
 from cuvil.frontends.torch_export.scalars import scalar_result
 from cuvil.frontends.torch_export.stand_ins import NAMESPACE
@@ -106,7 +107,7 @@ class Converter:
         meta = node.meta.get("val")
         if not self._lost.isdisjoint(node.all_input_nodes):
             if isinstance(node.target, torch._ops.OpOverload) and _has_tensor(meta):
-                if op_key(node.target) not in RULES:
+                if op_key(node.target) not in RULES and registered_rule(node.target) is None:
                     self._refuse(node, "Cuvil has no rule for it", "")
             self._poison(node, meta)
             return
@@ -158,7 +159,7 @@ class Converter:
     def _tensor_op(self, node: Node, meta: Any) -> Any:
         target: Any = node.target
         key = op_key(target)
-        rule = RULES.get(key)
+        rule = RULES.get(key) or registered_rule(target)
         if rule is None:
             raise Refused("Cuvil has no rule for it")
         several = isinstance(meta, (list, tuple))

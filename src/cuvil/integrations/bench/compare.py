@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from cuvil.api.verification import ATOL, RTOL, Source
+from cuvil.api.source import Source
+from cuvil.api.verification import ATOL, RTOL
 from cuvil.errors import InputError
 from cuvil.integrations.bench.fresh import measure_fresh
 from cuvil.integrations.bench.measure import Times, interleaved

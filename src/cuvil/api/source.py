@@ -1,0 +1,44 @@
+"""What an artifact was compiled from, to be checked against."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cuvil.ir.core import Module
+from cuvil.runtime.artifact import Artifact
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Source:
+    """The captured module, and the source model as a function of flat inputs by name.
+
+    ``lower`` brings a copy of a captured module to stage "fused", ``build`` makes an artifact of
+    such a module; both as the artifact itself was made. ``origin`` is the model that was captured.
+    """
+
+    module: Module
+    run: Callable[[Mapping[str, Array]], list[Array]]
+    examples: Mapping[str, Array]
+    lower: Callable[[Module], Module]
+    build: Callable[[Module], Artifact]
+    enable_fusion: bool = True
+    origin: Any = None
+
+
+class DeferredSource(Source):
+    """A source that is captured once it is asked for: an artifact from the cache needs none."""
+
+    def __init__(self, make: Callable[[], Source]) -> None:
+        object.__setattr__(self, "_make", make)
+
+    def __getattribute__(self, name: str) -> Any:
+        held = object.__getattribute__(self, "__dict__")
+        if name in Source.__dataclass_fields__ and name not in held:
+            held.update(vars(held["_make"]()))
+        return object.__getattribute__(self, name)
