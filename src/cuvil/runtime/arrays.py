@@ -230,3 +230,23 @@ def view_output(value: Any, slot: Slot, shape: tuple[int, ...]) -> View:
     if isinstance(value, np.ndarray):
         return View(address_of(value), shape, value)
     return View(value.data_ptr(), shape, value, True)
+
+
+def complex_of(parts: Any) -> Any:
+    """An output [..., 2] of real and imaginary parts as complex numbers."""
+    if is_torch_tensor(parts):
+        return sys.modules["torch"].view_as_complex(parts)
+    array = np.ascontiguousarray(parts)
+    return array.view(np.dtype(f"c{2 * array.dtype.itemsize}"))[..., 0]
+
+
+def parts_of(value: Any) -> Any:
+    """A complex input as its real and imaginary parts [..., 2]; a real one as it is."""
+    if is_torch_tensor(value):
+        if not value.is_complex():
+            return value
+        return sys.modules["torch"].view_as_real(value.resolve_conj())
+    if isinstance(value, np.ndarray) and value.dtype.kind == "c":
+        real = np.dtype(f"f{value.dtype.itemsize // 2}")
+        return np.ascontiguousarray(value).reshape(*value.shape, 1).view(real)
+    return value

@@ -8,7 +8,8 @@
 
 A node is ``{"kind": ...}`` with kind "leaf" (``index`` of the input or output), "none", "const"
 (``value``), "tuple" or "list" (``items``), "dict" (``keys``, ``items``), or "namedtuple",
-"dataclass", "object" (``module``, ``name``, ``fields``, ``items``).
+"dataclass", "object" (``module``, ``name``, ``fields``, ``items``). A leaf with ``complex`` set is
+a complex tensor to the user, whose real and imaginary parts are the last dimension here.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 
 from cuvil.errors import ArtifactError, InputError
 from cuvil.package.manifest import Manifest
+from cuvil.runtime.arrays import complex_of, parts_of
 
 _MAX_DEPTH = 64
 _RECORDS = ("namedtuple", "dataclass", "object")
@@ -208,6 +210,7 @@ def _flatten(node: Mapping[str, Any], value: Any, place: str, flat: list[Any]) -
     kind = node["kind"]
     if kind == "leaf":
         index = node["index"]
+        value = parts_of(value) if node.get("complex") else value
         if flat[index] is not _MISSING and flat[index] is not value:
             raise InputError(f"{place} must be the same object as where it was used before")
         flat[index] = value
@@ -262,7 +265,8 @@ def _flatten_dict(node: Mapping[str, Any], value: Any, place: str, flat: list[An
 def _rebuild(node: Mapping[str, Any], outputs: Sequence[Any]) -> Any:
     kind = node["kind"]
     if kind == "leaf":
-        return outputs[node["index"]]
+        found = outputs[node["index"]]
+        return complex_of(found) if node.get("complex") else found
     if kind == "none":
         return None
     if kind == "const":

@@ -11,13 +11,14 @@ import torch
 from torch.fx import Node
 
 from cuvil.errors import CuvilError, InvalidModelError, UnsupportedNode
-from cuvil.frontends.torch_export.call import Call, Refused
+from cuvil.frontends.torch_export.call import Call, Refused, Rule
 from cuvil.frontends.torch_export.custom import registered_rule
 from cuvil.frontends.torch_export.emit import TorchEmitter
+from cuvil.frontends.torch_export.pairs import Pair, part_dtype
 from cuvil.frontends.torch_export.scalars import scalar_result
 from cuvil.frontends.torch_export.stand_ins import NAMESPACE
 from cuvil.frontends.torch_export.symbols import TorchSymbols, Untranslatable
-from cuvil.frontends.torch_export.table import RULES, SILENT
+from cuvil.frontends.torch_export.table import SILENT, rule_for
 from cuvil.frontends.torch_export.weights import Weights, dtype_from_torch
 from cuvil.ir.core import Location, Value
 from cuvil.ir.types import TensorType
@@ -36,6 +37,12 @@ def op_key(target: Any) -> str:
     name = str(schema.name).removeprefix("aten::").removeprefix(f"{NAMESPACE}::")
     mutates = schema.is_mutable and name.endswith("_") and not name.endswith("__")
     return name[:-1] if mutates else name
+
+
+def node_metas(node: Node) -> list[Any]:
+    """What torch says of a node's results and tensor arguments, and its plain arguments."""
+    found: list[Any] = [node.meta.get("val"), *(n.meta.get("val") for n in node.all_input_nodes)]
+    return [*found, *(a for a in node.args if isinstance(a, complex))]
 
 
 def location(node: Node) -> Location:
@@ -83,6 +90,8 @@ class Converter:
                 values.append(value)
             elif item in self._lost:
                 continue  # what it depends on is refused
+            elif isinstance(value, Pair):
+                self._refuse(item, "a complex output", "return torch.view_as_real of it")
             elif isinstance(item, Node) and isinstance(item.meta.get("val"), torch.Tensor):
                 self._refuse(item, "Cuvil doesn't compute this result of it", "")
         return values
@@ -91,9 +100,10 @@ class Converter:
         if node.name in inputs:
             self.env[node] = inputs[node.name]
         elif node.name in self.weights and node.users:
-            name, array = self.weights.get(node.name)
+            name, arrays = self.weights.get(node.name)
             self.e.loc = Location(name)
-            self.env[node] = self.e.weight(array, name)
+            parts = [self.e.weight(array, name) for array in arrays]
+            self.env[node] = parts[0] if len(parts) == 1 else Pair(*parts)
 
     def _value(self, item: Any) -> Any:
         if isinstance(item, Node):
@@ -107,7 +117,7 @@ class Converter:
         meta = node.meta.get("val")
         if not self._lost.isdisjoint(node.all_input_nodes):
             if isinstance(node.target, torch._ops.OpOverload) and _has_tensor(meta):
-                if op_key(node.target) not in RULES and registered_rule(node.target) is None:
+                if _rule_of(node) is None:
                     self._refuse(node, "Cuvil has no rule for it", "")
             self._poison(node, meta)
             return
@@ -159,9 +169,10 @@ class Converter:
     def _tensor_op(self, node: Node, meta: Any) -> Any:
         target: Any = node.target
         key = op_key(target)
-        rule = RULES.get(key) or registered_rule(target)
+        rule = _rule_of(node)
         if rule is None:
-            raise Refused("Cuvil has no rule for it")
+            number = " with complex numbers" if rule_for(key, ()) else ""
+            raise Refused(f"Cuvil has no rule for it{number}")
         several = isinstance(meta, (list, tuple))
         metas = list(meta) if several else [meta]
         call = self._bind(node, key, metas)
@@ -203,9 +214,15 @@ class Converter:
 
     def _checked(self, value: Any, meta: Any) -> Any:
         """The value if its type is what torch says; float widths are adapted by a cast."""
+        if isinstance(value, Pair):
+            return Pair(self._checked_part(value.re, meta), self._checked_part(value.im, meta))
         if not isinstance(meta, torch.Tensor) or not isinstance(value, Value):
             return value
-        dtype = dtype_from_torch(meta.dtype)
+        return self._checked_part(value, meta)
+
+    def _checked_part(self, value: Value, meta: torch.Tensor) -> Value:
+        complex_ = meta.dtype.is_complex
+        dtype = part_dtype(meta.dtype) if complex_ else dtype_from_torch(meta.dtype)
         if value.type.dtype != dtype:
             if not (dtype.is_float and value.type.dtype.is_float):
                 raise self._mismatch(value, f"elements of {dtype}")
@@ -276,6 +293,10 @@ class Converter:
         self.env[node] = values if several else values[0]
         if None in values:
             self._lost.add(node)
+
+
+def _rule_of(node: Node) -> Rule | None:
+    return rule_for(op_key(node.target), node_metas(node)) or registered_rule(node.target)
 
 
 def _has_tensor(meta: Any) -> bool:

@@ -11,9 +11,9 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from cuvil.errors import InvalidModelError
-from cuvil.frontends.torch_export.convert import location, op_key
+from cuvil.frontends.torch_export.convert import location, node_metas, op_key
 from cuvil.frontends.torch_export.program import honest_shapes
-from cuvil.frontends.torch_export.table import RULES, SILENT
+from cuvil.frontends.torch_export.table import SILENT, rule_for
 
 _HIDDEN_ALIASES = frozenset(
     {"dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout", "type_as", "einsum",
@@ -186,8 +186,9 @@ def missing(program: ExportedProgram) -> set[Any]:
         if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
             key = op_key(node.target)
             numeric = not isinstance(node.meta.get("val"), (torch.Tensor, list, tuple))
-            if key not in RULES and key not in SILENT and not numeric:
-                found.add(node.target)
+            if key in SILENT or numeric or rule_for(key, node_metas(node)) is not None:
+                continue
+            found.add(node.target)
     return found
 
 

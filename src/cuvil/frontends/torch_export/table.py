@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 from cuvil.frontends.torch_export import (
     table_activation,
     table_arithmetic,
+    table_complex,
     table_contraction,
     table_create,
     table_functions,
@@ -22,6 +24,7 @@ from cuvil.frontends.torch_export import (
     table_special,
 )
 from cuvil.frontends.torch_export.call import Rule
+from cuvil.frontends.torch_export.pairs import is_complex
 
 _FAMILIES = (
     table_arithmetic,
@@ -52,6 +55,14 @@ def _merge() -> Mapping[str, Rule]:
 
 
 RULES: Mapping[str, Rule] = _merge()
+COMPLEX_RULES: Mapping[str, Rule] = MappingProxyType(table_complex.complex_rules(RULES))
+
+
+def rule_for(key: str, metas: Any) -> Rule | None:
+    """The rule of an operator, by whether any of its arguments or results (as torch's fake
+    tensors) is complex; None where there is none."""
+    return (COMPLEX_RULES if is_complex(metas) else RULES).get(key)
+
 
 # Checks that torch has made already while tracing, and marks without a meaning here.
 SILENT = frozenset(

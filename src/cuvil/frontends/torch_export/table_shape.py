@@ -265,7 +265,7 @@ RULES: dict[str, Rule] = {
     "transpose_copy": _transpose,
     "t": _t, "t_copy": _t, "numpy_T": _reversed,
     "mT": lambda c: swap(c, c.first, -1, -2), "adjoint": lambda c: swap(c, c.first, -1, -2),
-    "matrix_H": lambda c: swap(c, c.first, -1, -2),
+    "matrix_H": lambda c: swap(c, c.first, -1, -2), "mH": lambda c: swap(c, c.first, -1, -2),
     "movedim": _movedim, "moveaxis": _movedim,
     "cat": _concat, "concat": _concat, "concatenate": _concat,
     "stack": _stack, "hstack": _hstack,

@@ -15,8 +15,14 @@ from cuvil.errors import InvalidModelError
 Json = dict[str, Any]
 
 
+def real_view(tensor: torch.Tensor) -> torch.Tensor:
+    """A complex tensor with its parts along a new last axis; others as they are."""
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+
+
 class TreeBuilder:
-    """Flattens values; ``leaves`` are the tensors in order, ``notes`` what was left out."""
+    """Flattens values; ``leaves`` are the tensors in order (complex ones as real views, their
+    nodes marked so), ``notes`` what was left out."""
 
     def __init__(self) -> None:
         self.leaves: list[torch.Tensor] = []
@@ -27,9 +33,10 @@ class TreeBuilder:
     def flatten(self, value: Any, path: tuple[str, ...] = ()) -> Json:
         """The JSON tree of a value. Raises InvalidModelError for what has no form."""
         if isinstance(value, torch.Tensor):
-            self.leaves.append(value)
+            self.leaves.append(real_view(value))
             self.paths.append(path)
-            return {"kind": "leaf", "index": len(self.leaves) - 1}
+            leaf: Json = {"kind": "leaf", "index": len(self.leaves) - 1}
+            return leaf | {"complex": True} if value.is_complex() else leaf
         if value is None:
             return {"kind": "none"}
         if isinstance(value, (bool, int, float, str)):
@@ -96,7 +103,8 @@ def rebuild(tree: Json, original: Any, leaves: list[torch.Tensor]) -> Any:
     """``original`` with its tensors replaced by ``leaves``, following the tree made from it."""
     kind = tree["kind"]
     if kind == "leaf":
-        return leaves[tree["index"]]
+        leaf = leaves[tree["index"]]
+        return torch.view_as_complex(leaf) if tree.get("complex") else leaf
     if kind in ("none", "const"):
         return original
     if kind == "namedtuple":

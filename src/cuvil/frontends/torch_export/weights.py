@@ -66,9 +66,14 @@ class Weights:
     def __contains__(self, placeholder: str) -> bool:
         return placeholder in self._tensors
 
-    def get(self, placeholder: str) -> tuple[str, Array]:
-        """(name, array) of a weight placeholder."""
+    def get(self, placeholder: str) -> tuple[str, list[Array]]:
+        """(name, [array]) of a weight placeholder; two arrays where it is complex."""
         name, tensor = self._tensors[placeholder]
+        if tensor.is_complex():
+            return name, [self._array(name, part) for part in (tensor.real, tensor.imag)]
+        return name, [self._array(name, tensor)]
+
+    def _array(self, name: str, tensor: Any) -> Array:
         key: tuple[Any, ...] = (
             tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tuple(tensor.stride())
         )  # fmt: skip
@@ -76,4 +81,4 @@ class Weights:
             key = (*key, name)
         if key not in self._arrays:
             self._arrays[key] = to_numpy(tensor)
-        return name, self._arrays[key]
+        return self._arrays[key]

@@ -1,0 +1,113 @@
+"""Complex tensors, carried as pairs, and Fourier transforms, against torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import cuvil
+from cuvil.errors import UnsupportedOpError
+from cuvil.frontends.torch_export import capture_torch
+from tests.frontends.torch_helper import Fn, assert_same
+
+Function = Callable[..., Any]
+
+
+def _real(*shape: int) -> torch.Tensor:
+    torch.manual_seed(sum(shape))
+    return torch.randn(*shape)
+
+
+def _complex(*shape: int) -> torch.Tensor:
+    return torch.view_as_complex(_real(*shape, 2))
+
+
+def _check(function: Function, *args: torch.Tensor, rtol: float = 2e-5) -> None:
+    model = Fn(function)
+    assert_same(capture_torch(model, args), model, args, rtol=rtol, atol=1e-5)
+
+
+@pytest.mark.parametrize("n", [1, 2, 9, 64, 67, 100, 128, 521])
+def test_transforms_of_every_kind_of_length(n: int) -> None:
+    x, z = _real(2, n), _complex(2, n)
+    _check(lambda x, z: (torch.fft.fft(z), torch.fft.ifft(z), torch.fft.rfft(x),
+                         torch.fft.irfft(torch.fft.rfft(x), n=n), torch.fft.hfft(z, n=n)), x, z)
+
+
+def test_transforms_of_several_axes_and_norms() -> None:
+    z = _complex(3, 4, 6)
+    _check(lambda z: (torch.fft.fft2(z, norm="ortho"), torch.fft.ifftn(z, s=(5, 4), dim=(0, 2)),
+                      torch.fft.irfft2(z, norm="forward"), torch.fft.fftshift(z)), z)
+
+
+def test_imaginary_parts_that_do_not_count_may_be_infinite() -> None:
+    z = torch.tensor([complex(1, np.inf), 2 + 1j, complex(3, np.nan)])
+    _check(lambda z: torch.fft.irfft(z, n=4), z)
+
+
+def test_stft() -> None:
+    window = torch.hann_window(16)
+    _check(lambda x: torch.stft(x, 16, 4, window=window, return_complex=True).abs(), _real(2, 70))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda a, b: a * b + 2j * a - b,
+        lambda a, b: a / b,
+        lambda a, b: (a.abs(), a.angle(), a.real, a.imag, a.conj() * b),
+        lambda a, b: (torch.exp(a), torch.log(a), a.sgn(), a**3, 1 / a),
+        lambda a, b: (a @ b.mT, a @ b.mH, torch.addmm(a, a @ b.mT, b, beta=0.5, alpha=2)),
+        lambda a, b: torch.cat([a, b])[1:, ::2].reshape(-1).sum(),
+        lambda a, b: (torch.where(a.real > 0, a, b), a == b, torch.isnan(a), torch.isfinite(a)),
+        lambda a, b: (a.to(torch.complex128), torch.zeros_like(a), torch.full_like(a, 1j)),
+        lambda a, b: (a + 1.5, a * a.abs(), a.mean(0), torch.stack([a, b]).flip(0)),
+    ],
+)
+def test_arithmetic(function: Function) -> None:
+    _check(function, _complex(3, 4), _complex(3, 4) + 0.1)
+
+
+def test_size_of_large_numbers_does_not_overflow() -> None:
+    _check(lambda z: z.abs(), torch.tensor([3e38 + 1e38j, 1e-44j, 0j]))
+    _check(lambda z: z.abs(), torch.tensor([1e308 + 1e308j, 0j], dtype=torch.complex128))
+    _check(lambda z: 1 / z, torch.tensor([3e30 + 1e30j, 1e-30j]))
+
+
+def test_rotary_embedding_with_a_complex_buffer() -> None:
+    class Rotary(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("turn", torch.polar(torch.ones(5, 4), _real(5, 4)))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            z = torch.view_as_complex(x.reshape(*x.shape[:-1], 4, 2))
+            return torch.view_as_real(z * self.turn).flatten(-2)
+
+    model = Rotary()
+    args = (_real(3, 5, 8),)
+    assert_same(capture_torch(model, args), model, args)
+
+
+def test_an_artifact_takes_and_gives_complex_numbers() -> None:
+    model = Fn(lambda z, x: {"spectrum": torch.fft.fft(z) * x, "size": z.abs()})
+    z, x = _complex(3, 8), _real(3, 8)
+    compiled = cuvil.compile(model, example_inputs=(z, x), dynamic_dims=["batch"])
+    z, x = _complex(2, 8), _real(2, 8)
+    expected = model(z, x)
+    found = compiled(z, x)
+    assert found["spectrum"].dtype == torch.complex64
+    torch.testing.assert_close(found["spectrum"], expected["spectrum"], rtol=1e-5, atol=1e-5)
+    plain = compiled(z.numpy(), x.numpy())
+    assert plain["spectrum"].dtype == np.complex64
+    np.testing.assert_allclose(plain["spectrum"], found["spectrum"].numpy(), rtol=1e-6)
+    torch.testing.assert_close(found["size"], expected["size"])
+
+
+def test_an_operator_without_complex_rule_is_refused() -> None:
+    with pytest.raises(UnsupportedOpError, match="no rule for it"):
+        capture_torch(Fn(lambda z: torch.cumprod(z, 0)), (_complex(4),))
