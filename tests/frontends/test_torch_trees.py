@@ -180,11 +180,6 @@ def test_all_unsupported_operators_at_once() -> None:
     assert all(node.where for node in caught.value.nodes)
 
 
-def test_complex_is_refused() -> None:
-    with pytest.raises((InvalidModelError, UnsupportedOpError), match=r"complex|fft"):
-        capture_torch(Fn(lambda x: torch.fft.rfft(x).abs()), (torch.randn(8),))
-
-
 def test_proj_lstm_is_refused() -> None:
     with pytest.raises(UnsupportedOpError, match="proj"):
         capture_torch(torch.nn.LSTM(3, 4, proj_size=2), (torch.randn(2, 1, 3),))
