@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from cuvil.ir.types import dtype_of
 from cuvil.ops.numeric import is_float
 from cuvil.ops.registry import registry
 from tests.ops.checks import infer
@@ -54,7 +55,9 @@ def assert_agrees(name: str, case: Case, index: int, got: Array, want: Array) ->
     if got.size == 0:
         return
     tolerance = registry()[f"cuvil.{name}"].tolerance
-    if not is_float(want):
+    if dtype_of(want.dtype).is_narrow:
+        assert_same_bits(got.astype(np.float32), want.astype(np.float32), what)
+    elif not is_float(want):
         np.testing.assert_array_equal(got, want, err_msg=what)
     elif tolerance == "exact":
         assert_same_bits(got, want, what, any_zero=name in _ANY_ZERO)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tests.ops import (
+    generators_cast,
     generators_compute,
     generators_maps,
     generators_movement,
@@ -21,6 +22,7 @@ Generator = Callable[[Rng], Iterator[Case]]
 
 GENERATORS: dict[str, Generator] = {
     **generators_maps.GENERATORS,
+    **generators_cast.GENERATORS,
     **generators_movement.GENERATORS,
     **generators_compute.GENERATORS,
     **generators_windows.GENERATORS,

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from cuvil.errors import InvalidModelError
+from cuvil.ir.types import DTYPES
 from cuvil.ops.registry import registry
 from tests.ops.agreement import disagreement
 from tests.ops.checks import infer, run
@@ -28,6 +29,10 @@ _TWINNED = 6
 _WEIGHTED = ("matmul", "conv", "conv_transpose")  # compiled with a constant operand too
 
 _ALL = sorted(name.removeprefix("cuvil.") for name in registry())
+
+
+# Narrow types are moved: a few calls each, of operators that take them, on arbitrary codes.
+_STORED = ("f8e4m3fn", "f8e5m2", "f8e8m0fnu", "f4e2m1fn", "i4", "u2")
 
 
 def _convert(array: Array, dtype: str) -> Array:
@@ -51,6 +56,25 @@ def _twins(name: str, found: Sequence[Case]) -> list[Case]:
                 twin = case(*arrays, **original.attrs)
                 if _valid(name, twin):
                     twins.append(twin)
+    return twins
+
+
+def _stored_twins(name: str, found: Sequence[Case]) -> list[Case]:
+    """A call in each of some narrow types, whose elements are arbitrary bytes."""
+    twins: list[Case] = []
+    fitting = [c for c in found if c.arrays and c.arrays[0].dtype == "float32" and c.arrays[0].size]
+    if registry()[f"cuvil.{name}"].name in ("cuvil.cast", "cuvil.bitcast"):
+        return twins  # their own generator has them all
+    for number, target in enumerate(_STORED):
+        for original in fitting[number :: len(_STORED)][:2]:
+            arrays = [
+                np.random.default_rng(number).integers(0, 256, a.shape).astype(np.uint8)
+                .reshape(a.shape).view(DTYPES[target].numpy) if a.dtype == "float32" else a
+                for a in original.arrays
+            ]  # fmt: skip
+            twin = case(*arrays, **original.attrs)
+            if _valid(name, twin):
+                twins.append(twin)
     return twins
 
 
@@ -80,7 +104,7 @@ def _valid(name: str, candidate: Case) -> bool:
 
 def _calls(name: str) -> list[Call]:
     found = list(cases(name, np.random.default_rng(1)))
-    every = [*found, *_twins(name, found), *_narrow_specials(name)]
+    every = [*found, *_twins(name, found), *_stored_twins(name, found), *_narrow_specials(name)]
     calls = [Call(name, c) for c in every]
     if name in _WEIGHTED:
         calls += [Call(name, c, (1,)) for c in every]

@@ -182,8 +182,12 @@ def _cast_one(value: Any, target: np.dtype[Any], low: int, high: int) -> int:
 
 
 def test_cast() -> None:
-    def oracle(c: Case) -> list[Array]:
+    def oracle(c: Case) -> list[Array] | None:
         x, target = c.arrays[0], c.attrs["dtype"].numpy
+        if {x.dtype.kind, target.kind} & {"V"} or target.name == "float8_e5m2":
+            return None  # bf16 and narrow types: test_reference_cast.py
+        if x.dtype.name == "float8_e5m2":
+            return None
         if target.kind == "f":
             given = torch.tensor(x)
             steps = given.to(torch.float32) if target == np.float16 else given

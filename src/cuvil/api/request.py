@@ -16,7 +16,11 @@ from cuvil.sym.parse import parse_dim
 
 DTYPE_NAMES: Mapping[str, str] = {
     "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "i64": "int64",
-    "i32": "int32", "i16": "int16", "i8": "int8", "u8": "uint8", "bool": "bool",
+    "i32": "int32", "i16": "int16", "i8": "int8", "u64": "uint64", "u32": "uint32",
+    "u16": "uint16", "u8": "uint8", "bool": "bool", "f8e4m3fn": "float8_e4m3fn",
+    "f8e4m3fnuz": "float8_e4m3fnuz", "f8e5m2": "float8_e5m2", "f8e5m2fnuz": "float8_e5m2fnuz",
+    "f8e8m0fnu": "float8_e8m0fnu", "f6e2m3fn": "float6_e2m3fn", "f6e3m2fn": "float6_e3m2fn",
+    "f4e2m1fn": "float4_e2m1fn", "i4": "int4", "u4": "uint4", "i2": "int2", "u2": "uint2",
 }  # fmt: skip
 _DEFAULT_SIZE = 2
 OPTIONS = frozenset({"fixed_inputs", "fuel", "jobs", "opt_level", "why_not"})

@@ -72,10 +72,11 @@ def _write(path: Path, outputs: dict[str, Any]) -> None:
 
 
 def _plain(array: Any) -> Any:
-    """bfloat16 as float32, and strings at a fixed width, which .npy files can hold."""
+    """Types that .npy files can hold: strings at a fixed width, and float32 for those that NumPy
+    has only from ml_dtypes (bfloat16 and the narrow types)."""
     if array.dtype == object:
         return array.astype("U")
-    return array.astype(np.float32) if array.dtype.kind == "V" else array
+    return array if array.dtype.isbuiltin == 1 else array.astype(np.float32)
 
 
 def _row(name: str, array: Any) -> list[Any]:

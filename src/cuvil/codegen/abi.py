@@ -12,6 +12,11 @@ from cuvil.sym.constraint import Constraint
 from cuvil.sym.expr import symbols_of
 from cuvil.target.features import X86_FEATURES
 
+_DLPACK_CODES: Mapping[str, int] = {
+    "bf16": 4, "f8e4m3fn": 10, "f8e4m3fnuz": 11, "f8e5m2": 12, "f8e5m2fnuz": 13, "f8e8m0fnu": 14,
+    "f6e2m3fn": 15, "f6e3m2fn": 16, "f4e2m1fn": 17, "i4": 0, "i2": 0, "u4": 1, "u2": 1,
+}  # fmt: skip
+
 
 class Face(Protocol):
     """What the tables are made from; a package's Manifest is one."""
@@ -28,10 +33,9 @@ class Face(Protocol):
 
 
 def dlpack_code(dtype: DType) -> int:
-    """DLPack's type code: 0 int, 1 unsigned, 2 float, 4 bfloat, 6 bool (dlpack.h, 1.0)."""
-    if dtype.name == "bf16":
-        return 4
-    return {"i": 0, "u": 1, "f": 2, "b": 6}[dtype.kind]
+    """DLPack's type code: 0 int, 1 unsigned, 2 float, 6 bool, else of the type (dlpack.h, 1.1)."""
+    found = _DLPACK_CODES.get(dtype.name)
+    return {"i": 0, "u": 1, "f": 2, "b": 6}[dtype.kind] if found is None else found
 
 
 def emit_abi(face: Face) -> str:
@@ -134,7 +138,7 @@ def _tensor_table(name: str, prefix: str, specs: Sequence[TensorSpec]) -> str:
             dims.append(f"constexpr const char* {label}_dims[] = {{{texts}}};\n")
         rows.append(
             f"{{{c_string(spec.name)}, {c_string(spec.dtype)}, {dlpack_code(spec.element)}, "
-            f"{spec.element.size * 8}, {spec.rank}, "
+            f"{spec.element.bits}, {spec.rank}, "
             f"{f'{label}_dims' if spec.shape else 'nullptr'}, {label}_shape}}"
         )
     return "".join(dims) + _table("TensorTable", name, rows)

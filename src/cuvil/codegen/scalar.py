@@ -20,6 +20,7 @@ from cuvil.codegen.kernel import Kernel, symbol_name
 from cuvil.errors import CuvilError
 from cuvil.ir.core import Op, Value
 from cuvil.ir.types import BF16, F16, DType
+from cuvil.ops.cast import cast_text
 from cuvil.ops.registry import registry
 from cuvil.sym.expr import Dim, add, mul, substitute, symbol, symbols_of
 from cuvil.sym.facts import Facts
@@ -171,6 +172,8 @@ def buffer_name(value: Value) -> str:
 
 def literal(number: Any, dtype: DType) -> str:
     """A constant in C++."""
+    if dtype.is_narrow:
+        return f"uint8_t(0x{int(np.asarray(number, dtype.numpy).view(np.uint8)):02x}u)"
     if dtype in (F16, BF16):
         bits = np.asarray(number, dtype.numpy).view(np.uint16)
         return f"uint16_t(0x{int(bits):04x}u)"
@@ -196,7 +199,18 @@ def _constant(point: Point, op: Op, index: Index) -> str:
     if array.size != 1:
         raise CuvilError("a large constant must be an operand of its kernel", where=str(op.loc))
     number = array.reshape(())
-    return literal(number if op.type.dtype == BF16 else number.item(), op.type.dtype)
+    keep = op.type.dtype == BF16 or op.type.dtype.is_narrow
+    return literal(number if keep else number.item(), op.type.dtype)
+
+
+def _cast(point: Point, op: Op, index: Index) -> str:
+    x = point.element(op.operands[0], index)
+    source, result = op.operands[0].type.dtype, op.type.dtype
+    if source.is_narrow or result.is_narrow:
+        point.writer.kernel.includes.add("math_narrow.hpp")
+    how = (op.attrs.get("saturate", True), op.attrs.get("round_mode", "up"))
+    text = cast_text(x, source, result, *how)
+    return text if text == x else point.set(result.cxx, text)
 
 
 def _iota(point: Point, op: Op, index: Index) -> str:
@@ -331,6 +345,7 @@ def _gather_nd(point: Point, op: Op, index: Index) -> str:
 
 _SPECIAL: Mapping[str, Callable[[Point, Op, Index], str]] = {
     "constant": _constant,
+    "cast": _cast,
     "iota": _iota,
     "dims": _dims,
     "concat": _concat,

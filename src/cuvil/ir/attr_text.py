@@ -75,9 +75,11 @@ def elements_text(array: np.ndarray[Any, Any]) -> str:
         return ", ".join(str(x).lower() for x in flat.tolist())
     bits = flat.view(f"u{flat.dtype.itemsize}")
     values = flat.astype(np.float64)
+    # A byte that holds fewer bits may have others set: only its own value has a decimal.
+    plain = np.isfinite(values) & (values.astype(flat.dtype).view(bits.dtype) == bits)
     return ", ".join(
-        float_text(float(v)) if np.isfinite(v) else f"0x{int(b):X}"
-        for v, b in zip(values, bits, strict=True)
+        float_text(float(v)) if p else f"0x{int(b):X}"
+        for v, b, p in zip(values, bits, plain, strict=True)
     )
 
 

@@ -16,8 +16,9 @@ typedef struct {
   int32_t device_id;
 } DLDevice;
 typedef struct {
-  uint8_t code; /* 0 int, 1 uint, 2 float, 4 bfloat, 6 bool */
-  uint8_t bits;
+  uint8_t code; /* 0 int, 1 uint, 2 float, 4 bfloat, 6 bool; 10 to 17 as in DLPack 1.1: floats
+                   e4m3fn, e4m3fnuz, e5m2, e5m2fnuz, e8m0fnu, e2m3fn, e3m2fn, e2m1fn */
+  uint8_t bits; /* below 8 (fp6, fp4, int4, int2): padded, the low bits of a byte an element */
   uint16_t lanes;
 } DLDataType;
 typedef struct {

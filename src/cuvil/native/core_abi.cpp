@@ -91,9 +91,12 @@ __attribute__((noinline)) int32_t check_dims(const DLTensor& tensor, const Place
   return CUVIL_OK;
 }
 
+// An element of less than 8 bits fills a byte.
+int64_t element_bytes(const TensorTable& spec) { return spec.bits < 8 ? 1 : spec.bits / 8; }
+
 // Bytes of a tensor whose dims are known to be right; -1 if no memory can hold it.
 int64_t tensor_bytes(const int64_t* shape, const TensorTable& spec) {
-  int64_t bytes = spec.bits / 8;
+  int64_t bytes = element_bytes(spec);
   bool empty = false;
   for (int32_t axis = 0; axis < spec.rank; ++axis) {
     if (shape[axis] == 0) empty = true;
@@ -128,7 +131,7 @@ int32_t check_data(const DLTensor& tensor, const Place& at, void** data, cuvil_s
     begin(message, at) << ": the data pointer is null";
     return message.fail(CUVIL_E_DATA);
   }
-  const uint64_t size = at.spec.bits / 8;
+  const uint64_t size = uint64_t(element_bytes(at.spec));
   if (reinterpret_cast<uintptr_t>(*data) % size != 0) {
     begin(message, at) << ": data is not aligned to " << size << " bytes";
     return message.fail(CUVIL_E_DATA);

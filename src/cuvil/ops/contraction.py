@@ -13,7 +13,7 @@ import numpy as np
 from cuvil.errors import InvalidModelError
 from cuvil.ir.types import BOOL, DType, Shape, TensorType
 from cuvil.ops.base import Array, Attrs, Cost, OpDef, ShapeContext, same_dtype
-from cuvil.ops.numeric import is_float, narrow_to, need_operands, wide
+from cuvil.ops.numeric import is_float, narrow_to, need_number, need_operands, wide
 from cuvil.sym.expr import evaluate, mul, product
 
 
@@ -23,6 +23,8 @@ def product_dtype(types: Sequence[TensorType], attrs: Attrs, name: str) -> DType
     Integers of two kinds (i8 with u8) may meet where ``out`` is an integer dtype.
     """
     a, b = types[0].dtype, types[1].dtype
+    for operand in types[:2]:
+        need_number(operand, name)
     out: DType | None = attrs.get("out")
     if a == BOOL or b == BOOL:
         raise InvalidModelError(f"{name} is not defined for bool", hint="cast to an integer dtype")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from cuvil.errors import InvalidModelError
-from cuvil.ir.types import BF16, BOOL, F16, F32, DType, TensorType
+from cuvil.ir.types import BF16, BOOL, F16, DType, TensorType
 from cuvil.ops.base import (
     Array,
     Attrs,
@@ -269,48 +269,6 @@ def _infer_select(ctx: ShapeContext, types: Sequence[TensorType], attrs: Attrs) 
     return [TensorType(same_shape(ctx, types, "select"), dtype)]
 
 
-def _infer_cast(ctx: ShapeContext, types: Sequence[TensorType], attrs: Attrs) -> list[TensorType]:
-    return [types[0].with_dtype(attrs["dtype"])]
-
-
-def cast_array(array: Array, dtype: DType) -> Array:
-    """The cast Cuvil defines: float to integer truncates, NaN gives 0, out of range saturates;
-    integer to narrower integer wraps; anything to bool is ``!= 0``; what is wider than f32 goes
-    to a 16-bit float by way of f32, as torch does."""
-    target = dtype.numpy
-    if dtype == BOOL:
-        return np.asarray(array != 0)
-    if dtype.is_integer and is_float(array):
-        info = np.iinfo(target)
-        wide = np.trunc(array.astype(np.float64))
-        low, high = float(info.min), float(info.max)
-        out = np.where((wide > low) & (wide < high), wide, 0).astype(target)
-        out = np.where(wide <= low, np.array(info.min, target), out)
-        return np.where(wide >= high, np.array(info.max, target), out)
-    with np.errstate(all="ignore"):
-        if dtype in (F16, BF16) and array.dtype.itemsize == 8:
-            array = array.astype(np.float32)
-        return np.asarray(array.astype(target))
-
-
-def _reference_cast(
-    arrays: Sequence[Array], attrs: Attrs, results: Sequence[TensorType]
-) -> list[Array]:
-    return [cast_array(np.asarray(arrays[0]), attrs["dtype"])]
-
-
-def _scalar_cast(args: Sequence[str], types: Sequence[DType], result: DType) -> str:
-    source = types[0]
-    text = widen(args[0], source)
-    if result == BOOL:
-        return f"({text} != 0)"
-    if result in (F16, BF16):
-        return narrow(text if source in (F16, BF16, F32) else f"(float){text}", result)
-    if source.is_float and result.is_integer:
-        return f"cuvil::cast_saturate<{result.cxx}>({text})"
-    return f"({result.cxx}){text}"
-
-
 def _map(
     name: str, infer: Infer, function: Kernel, arity: int, scalar: Scalar, tolerance: str = "exact"
 ) -> OpDef:
@@ -355,16 +313,6 @@ DEFS: list[OpDef] = [
         (3, 3),
         scalar=lambda args, types, result: f"({args[0]} ? {args[1]} : {args[2]})",
         doc="condition ? a : b",
-    ),
-    OpDef(
-        "cuvil.cast",
-        "map",
-        _infer_cast,
-        _reference_cast,
-        (1, 1),
-        {"dtype": "dtype"},
-        scalar=_scalar_cast,
-        doc="Float to integer truncates and saturates, NaN gives 0; integers wrap.",
     ),
     OpDef(
         "cuvil.materialize",

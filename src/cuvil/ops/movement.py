@@ -50,6 +50,8 @@ def _iota(ctx: ShapeContext, types: Sequence[TensorType], attrs: Attrs) -> list[
     shape = tuple(attrs["shape"])
     if not 0 <= attrs["axis"] < len(shape):
         raise InvalidModelError(f"iota: axis {attrs['axis']} is outside rank {len(shape)}")
+    if attrs["dtype"].is_narrow:
+        raise InvalidModelError(f"iota is not defined for {attrs['dtype']}")
     return [TensorType(shape, attrs["dtype"])]
 
 

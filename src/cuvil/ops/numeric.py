@@ -11,10 +11,12 @@ from cuvil.ir.types import TensorType
 from cuvil.ops.base import Array, normalize_axis
 from cuvil.sym.expr import evaluate
 
+_FLOATS = frozenset({"float64", "float32", "float16", "bfloat16"})
+
 
 def is_float(array: Array) -> bool:
-    """Whether the elements are floats, bf16 among them."""
-    return bool(array.dtype.kind == "f" or array.dtype.name == "bfloat16")
+    """Whether the elements are floats, bf16 among them; narrow floats are storage and aren't."""
+    return array.dtype.name in _FLOATS
 
 
 def wide(array: Array) -> Array:
@@ -50,6 +52,12 @@ def need_float(type: TensorType, name: str) -> None:
     """Raises InvalidModelError unless the dtype is a float."""
     if not type.dtype.is_float:
         raise InvalidModelError(f"{name} is not defined for {type.dtype}")
+
+
+def need_number(type: TensorType, name: str) -> None:
+    """Raises InvalidModelError for a narrow dtype, which is stored and never computed with."""
+    if type.dtype.is_narrow:
+        raise InvalidModelError(f"{name} is not defined for {type.dtype}", hint="cast it first")
 
 
 def need_operands(types: Sized, count: int, name: str) -> None:

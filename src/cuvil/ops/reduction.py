@@ -15,7 +15,7 @@ import numpy as np
 from cuvil.errors import InvalidModelError
 from cuvil.ir.types import I64, Shape, TensorType
 from cuvil.ops.base import Array, Attrs, Cost, Infer, OpDef, Reference, ShapeContext, normalize_axis
-from cuvil.ops.numeric import axes_of, comparable, narrow_to, wide
+from cuvil.ops.numeric import axes_of, comparable, narrow_to, need_number, wide
 
 
 def _cost(operands: Sequence[TensorType], results: Sequence[TensorType], attrs: Attrs) -> Cost:
@@ -101,6 +101,7 @@ def _reference(function: Callable[[Array, tuple[int, ...], bool], Array], name: 
 def _arg_infer(name: str) -> Infer:
     def infer(ctx: ShapeContext, types: Sequence[TensorType], attrs: Attrs) -> list[TensorType]:
         x = types[0]
+        need_number(x, name)
         axes = axes_of([attrs["axis"]], x.rank, name)
         for a in axes:
             ctx.require(x.shape[a], ">=", 1, f"{name}: an element along dimension {a}")

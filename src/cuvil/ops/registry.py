@@ -7,6 +7,7 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from cuvil.ops import (
+    cast,
     contraction,
     convolution,
     elementwise,
@@ -23,6 +24,7 @@ from cuvil.ops.base import OpDef
 from cuvil.ops.custom import CUSTOM, CustomTable
 
 _FAMILIES = (
+    cast,
     elementwise,
     special,
     movement,

@@ -12,7 +12,7 @@ import numpy as np
 from cuvil.errors import InvalidModelError
 from cuvil.ir.types import I64, TensorType
 from cuvil.ops.base import Array, Attrs, Cost, OpDef, ShapeContext, normalize_axis, same_dtype
-from cuvil.ops.numeric import comparable, concrete, narrow_to, wide
+from cuvil.ops.numeric import comparable, concrete, narrow_to, need_number, wide
 from cuvil.sym.expr import evaluate, mul
 
 REDUCTIONS = ("none", "add", "mul", "max", "min")
@@ -49,6 +49,8 @@ def _check_scatter(types: Sequence[TensorType], attrs: Attrs, name: str) -> None
     reduction = attrs.get("reduction", "none")
     if reduction not in REDUCTIONS:
         raise InvalidModelError(f"{name}: reduction {reduction!r} is not one of {REDUCTIONS}")
+    if reduction != "none":
+        need_number(data, f"{name}: reduction {reduction!r}")
     if reduction in ("add", "mul") and data.dtype.kind == "b":
         raise InvalidModelError(f"{name}: reduction {reduction!r} is not defined for bool")
 
@@ -155,6 +157,7 @@ def _updates_cost(
 
 
 def _topk_infer(ctx: ShapeContext, types: Sequence[TensorType], attrs: Attrs) -> list[TensorType]:
+    need_number(types[0], "topk")
     x = types[0]
     axis = normalize_axis(attrs["axis"], x.rank, "topk")
     size = x.shape[axis] if x.rank else 1

@@ -88,9 +88,11 @@ def merge_casts(op: Op, context: Context) -> Outcome:
         return Refusal("the inner cast may lose something")
     if source.is_float and middle.size == source.size and source != middle:
         return Refusal("the inner cast may lose something")
+    if middle.is_narrow:
+        return Refusal("the inner cast may lose something")
     if source == op.type.dtype:
         return lambda rw: [inner.operands[0]]
-    return lambda rw: [rw.value("cast", inner.operands, dtype=op.attrs["dtype"])]
+    return lambda rw: [rw.value("cast", inner.operands, **op.attrs)]
 
 
 def _order_of_wide_dims(shape: tuple[Dim, ...], order: list[int]) -> list[int]:

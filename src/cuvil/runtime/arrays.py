@@ -22,6 +22,8 @@ _TORCH_NAMES = {
     "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16",
     "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8",
     "u64": "uint64", "u32": "uint32", "u16": "uint16", "u8": "uint8", "bool": "bool",
+    "f8e4m3fn": "float8_e4m3fn", "f8e4m3fnuz": "float8_e4m3fnuz", "f8e5m2": "float8_e5m2",
+    "f8e5m2fnuz": "float8_e5m2fnuz", "f8e8m0fnu": "float8_e8m0fnu",
 }  # fmt: skip
 
 
@@ -151,9 +153,14 @@ def is_torch_tensor(value: Any) -> bool:
     return kind is not None and isinstance(value, kind)
 
 
+def _torch_dtype(slot: Slot) -> Any:
+    """PyTorch's dtype, or None where this PyTorch has none."""
+    return getattr(sys.modules["torch"], _TORCH_NAMES.get(slot.element, ""), None)
+
+
 def torch_dtype(slot: Slot) -> Any:
     """PyTorch's dtype. Raises InputError where this PyTorch has none."""
-    found = getattr(sys.modules["torch"], _TORCH_NAMES[slot.element], None)
+    found = _torch_dtype(slot)
     if found is None:
         raise InputError(f"this version of PyTorch has no type for {slot} ({slot.element})")
     return found
@@ -193,9 +200,9 @@ def wrong_dtype(slot: Slot, given: str, cast: str) -> InputError:
 
 
 def new_output(slot: Slot, shape: tuple[int, ...], as_torch: bool) -> View:
-    """Memory for an output, owned by the array in ``keep``."""
-    if as_torch:
-        tensor = sys.modules["torch"].empty(shape, dtype=torch_dtype(slot))
+    """Memory for an output, owned by the array in ``keep``; NumPy's if torch has no such type."""
+    if as_torch and _torch_dtype(slot) is not None:
+        tensor = sys.modules["torch"].empty(shape, dtype=_torch_dtype(slot))
         return View(tensor.data_ptr(), shape, tensor, True)
     array = np.empty(shape, slot.numpy_dtype())
     return View(address_of(array), shape, array)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from cuvil.ir.core import Module
+from cuvil.ops.numeric import is_float
 from cuvil.reference.interpreter import run_op
 
 Array = np.ndarray[Any, Any]
@@ -40,7 +41,7 @@ def outputs_with_noise(
 
 
 def _noisy(array: Array, rng: np.random.Generator) -> Array:
-    if array.dtype.kind != "f":
+    if array.dtype.kind != "f" or not is_float(array):
         return array
     signs = rng.integers(0, 2, array.shape, dtype=np.int8) * 2 - 1
     noisy: Array = array * (1 + signs * np.finfo(array.dtype).eps).astype(array.dtype)

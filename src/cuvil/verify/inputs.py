@@ -13,6 +13,8 @@ import numpy as np
 
 from cuvil.errors import CuvilError
 from cuvil.ir.signature import Signature, TensorSpec
+from cuvil.ir.types import NARROW_INTEGERS
+from cuvil.ops.cast import cast_array
 from cuvil.sym.expr import evaluate
 
 Array = np.ndarray[Any, Any]
@@ -119,5 +121,9 @@ def _random(
         return rng.standard_normal(shape).astype(dtype.numpy)
     if dtype.kind == "b":
         return rng.random(shape) < 0.5
+    if dtype.is_narrow:
+        whole = dtype in NARROW_INTEGERS
+        small = rng.integers(0, 2, shape) if whole else rng.standard_normal(shape)
+        return cast_array(np.asarray(small, np.float32), dtype)
     highest = min(below, int(np.iinfo(dtype.numpy).max))
     return rng.integers(0, max(1, highest), shape).astype(dtype.numpy)

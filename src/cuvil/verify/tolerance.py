@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from cuvil.ir.core import Module
+from cuvil.ops.numeric import is_float
 from cuvil.reference.interpreter import run_module
 from cuvil.verify.conditioning import outputs_with_noise
 
@@ -77,5 +78,5 @@ def off_by_a_unit(array: Array, rng: np.random.Generator) -> Array:
 
 
 def is_floating(array: Array) -> bool:
-    """Whether an array holds floats; bfloat16 is of NumPy's kind "V"."""
-    return array.dtype.kind in "fV"
+    """Whether an array holds floats that are computed with; bfloat16 is of NumPy's kind "V"."""
+    return is_float(array)

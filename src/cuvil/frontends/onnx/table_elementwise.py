@@ -10,7 +10,7 @@ from cuvil.errors import InvalidModelError
 from cuvil.frontends.onnx.node import Handler, Node, Refused
 from cuvil.frontends.onnx.types import dtype_from, sparse_array, tensor_array
 from cuvil.ir.core import Value
-from cuvil.ir.types import BOOL, F32, F64, I64
+from cuvil.ir.types import BOOL, F32, F64, I64, NARROW_FLOATS, DType
 
 
 def old_broadcast(n: Node, a: Value, b: Value) -> Value:
@@ -117,11 +117,28 @@ def _cast(n: Node) -> Value:
         target = names.get(target, -1)
     if not isinstance(target, int):
         raise InvalidModelError("Cast needs the attribute 'to'")
-    return n.e.cast(n[0], dtype_from(target))
+    return _cast_to(n, dtype_from(target))
 
 
 def _cast_like(n: Node) -> Value:
-    return n.e.cast(n[0], n[1].type.dtype)
+    return _cast_to(n, n[1].type.dtype)
+
+
+def _cast_to(n: Node, target: DType) -> Value:
+    """With the modes that narrow floats have, where the target is one."""
+    if target not in NARROW_FLOATS or target == n.dtype():
+        return n.e.cast(n[0], target)
+    saturate, round_mode = bool(n.integer("saturate", 1)), n.text("round_mode", "up")
+    return n.e.op("cast", n[0], dtype=target, saturate=saturate, round_mode=round_mode)
+
+
+def _isnan(n: Node) -> Value:
+    return n.e.op("isnan", _comparable(n))
+
+
+def _comparable(n: Node) -> Value:
+    """The input as a type that can be computed with."""
+    return n.e.cast(n[0], F32) if n.dtype().is_narrow else n[0]
 
 
 def _where(n: Node) -> Value:
@@ -134,12 +151,13 @@ def _reciprocal(n: Node) -> Value:
 
 def _isinf(n: Node) -> Value:
     down, up = n.integer("detect_negative", 1), n.integer("detect_positive", 1)
-    found = n.e.op("isinf", n[0])
+    x = _comparable(n)
+    found = n.e.op("isinf", x)
     if down and up:
         return found
     if not down and not up:
         return n.e.map("and", found, n.e.scalar(False, BOOL))
-    side = n.e.with_scalar("gt" if up else "lt", n[0], 0)
+    side = n.e.with_scalar("gt" if up else "lt", x, 0)
     return n.e.op("and", found, side)
 
 
@@ -182,16 +200,15 @@ def _constant(n: Node) -> Value:
 
 def _bit_cast(n: Node) -> Value:
     target = dtype_from(n.integer("to"))
-    array = n.constant(0, "BitCast's input")
-    if target.size != n.dtype().size:
-        raise Refused(f"{n.dtype()} to {target} changes the size")
-    return n.e.weight(np.ascontiguousarray(array).view(target.numpy).reshape(array.shape))
+    if target.bits != n.dtype().bits:
+        raise InvalidModelError(f"BitCast: {n.dtype()} and {target} differ in bits")
+    return n.e.op("bitcast", n[0], dtype=target)
 
 
 _UNARY = {
     "Abs": "abs", "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh",
     "Atan": "atan", "Atanh": "atanh", "Ceil": "ceil", "Cos": "cos", "Cosh": "cosh", "Erf": "erf",
-    "Exp": "exp", "Floor": "floor", "IsNaN": "isnan", "Log": "log", "Neg": "neg", "Not": "not",
+    "Exp": "exp", "Floor": "floor", "Log": "log", "Neg": "neg", "Not": "not",
     "Round": "round", "Sigmoid": "sigmoid", "Sign": "sign", "Sin": "sin", "Sinh": "sinh",
     "Softplus": "softplus", "Sqrt": "sqrt", "Tan": "tan", "Tanh": "tanh", "BitwiseNot": "bitnot",
 }  # fmt: skip
@@ -219,6 +236,7 @@ TABLE: dict[str, Handler] = {
     "Where": _where,
     "Reciprocal": _reciprocal,
     "IsInf": _isinf,
+    "IsNaN": _isnan,
     "Identity": _identity,
     "Dropout": _dropout,
     "Constant": _constant,

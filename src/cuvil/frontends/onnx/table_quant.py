@@ -10,7 +10,7 @@ from cuvil.frontends.onnx.table_linear import matmul
 from cuvil.frontends.onnx.types import dtype_from
 from cuvil.frontends.onnx.windows import windows
 from cuvil.ir.core import Value
-from cuvil.ir.types import F32, I8, I32, U8, DType
+from cuvil.ir.types import F32, F64, I2, I4, I8, I32, NARROW_FLOATS, U2, U4, U8, DType
 
 
 def _spread(n: Node, parameter: Value, x: Value) -> Value:
@@ -27,51 +27,97 @@ def _spread(n: Node, parameter: Value, x: Value) -> Value:
         return e.slice(whole, axis, 0, x.type.shape[axis])
     if parameter.type.rank == 0 or shape == (1,):
         return e.reshape(parameter, ())
-    axis = n.axis("axis", 1, x.type.rank)
+    axis = n.axis("axis", 1, x.type.rank) if x.type.rank > 1 else 0
     return e.reshape(parameter, (*shape, *[1] * (x.type.rank - axis - 1)))
 
 
-def dequantized(e_node: Node, x: Value, scale: Value, zero: Value | None) -> Value:
-    """(x - zero) * scale; the difference in i32, the product in the scale's type."""
-    e = e_node.e
-    wide = e.cast(x, I32)
-    if zero is not None:
-        wide = e.map("sub", wide, e.cast(zero, I32))
-    return e.map("mul", e.cast(wide, scale.type.dtype), scale)
+def _is_zero(n: Node, zero: Value | None) -> bool:
+    """Whether there is no zero point to add; adding one would turn -0 into 0."""
+    if zero is None:
+        return True
+    array = n.knowledge.array(zero)
+    return array is not None and not array.astype(np.float32).any()
 
 
-def quantized(e_node: Node, x: Value, scale: Value, zero: Value | None, kind: DType) -> Value:
-    """saturate(round_half_even(x / scale) + zero) (QuantizeLinear-13)."""
-    e = e_node.e
-    steps = e.cast(e.op("round", e.map("div", x, scale)), I32)
+def dequantized(
+    n: Node, x: Value, scale: Value, zero: Value | None, out: DType | None = None
+) -> Value:
+    """(x - zero) * scale (DequantizeLinear-25), in f32 where the result is no wider, rounded once.
+
+    The difference of integers is one of i32, that of narrow floats one of f32.
+    """
+    e = n.e
+    out = out or (F32 if scale.type.dtype.is_narrow else scale.type.dtype)
+    work = F64 if out == F64 else F32
+    wide = e.cast(x, F32 if x.type.dtype in NARROW_FLOATS else I32)
+    if zero is not None and not _is_zero(n, zero):
+        wide = e.map("sub", wide, e.cast(zero, wide.type.dtype))
+    return e.cast(e.map("mul", e.cast(wide, work), e.cast(scale, work)), out)
+
+
+def quantized(
+    n: Node, x: Value, scale: Value, zero: Value | None, kind: DType, saturate: bool = True
+) -> Value:
+    """saturate(round_half_even(x / scale) + zero) (QuantizeLinear-25); x and scale are floats of
+    one type. Narrow floats are rounded by the cast alone."""
+    e = n.e
+    ratio = e.map("div", x, scale)
+    if kind in NARROW_FLOATS:
+        if zero is not None and not _is_zero(n, zero):
+            ratio = e.map("add", ratio, e.cast(zero, ratio.type.dtype))
+        return e.op("cast", ratio, dtype=kind, saturate=saturate)
+    steps = e.cast(e.op("round", ratio), I32)
     if kind.size < 4:
         limit = 1 << 24
         steps = e.with_scalar("max", e.with_scalar("min", steps, limit), -limit)
     if zero is not None:
         steps = e.map("add", steps, e.cast(zero, I32))
-    ends = np.iinfo(kind.numpy)
     if kind.size < 4:
-        steps = e.with_scalar("max", e.with_scalar("min", steps, int(ends.max)), int(ends.min))
+        low, high = _ends(kind)
+        steps = e.with_scalar("max", e.with_scalar("min", steps, high), low)
     return e.cast(steps, kind)
 
 
+def _ends(kind: DType) -> tuple[int, int]:
+    """The smallest and the largest integer of a type."""
+    if kind in (I4, I2):
+        return -(1 << (kind.bits - 1)), (1 << (kind.bits - 1)) - 1
+    if kind in (U4, U2):
+        return 0, (1 << kind.bits) - 1
+    limits = np.iinfo(kind.numpy)
+    return int(limits.min), int(limits.max)
+
+
+def _division_dtype(n: Node) -> DType:
+    """What x / scale is computed in: as asked, else the scale's type if that can divide."""
+    asked = n.integer("precision", 0)
+    if asked:
+        return dtype_from(asked)
+    scale = n[1].type.dtype
+    if scale.is_narrow:
+        return n.dtype() if n.dtype().is_float else F32
+    return scale if scale.is_float else F64
+
+
 def quantize(n: Node) -> Value:
-    """QuantizeLinear-21."""
-    x = n[0]
-    scale = _spread(n, n[1], x)
+    """QuantizeLinear-25."""
+    e, x = n.e, n[0]
+    work = _division_dtype(n)
     zero = _spread(n, n[2], x) if n.has(2) else None
-    asked = n.attrs.get("output_dtype")
+    asked = n.integer("output_dtype", 0)
     kind = n[2].type.dtype if n.has(2) else dtype_from(asked) if asked else U8
-    return quantized(n, n.e.cast(x, scale.type.dtype), scale, zero, kind)
+    scale = _spread(n, e.cast(n[1], work), x)
+    saturate = bool(n.integer("saturate", 1))
+    return quantized(n, e.cast(x, work), scale, zero, kind, saturate)
 
 
 def dequantize(n: Node) -> Value:
-    """DequantizeLinear-21."""
+    """DequantizeLinear-25."""
     x = n[0]
     zero = _spread(n, n[2], x) if n.has(2) else None
-    out = dequantized(n, x, _spread(n, n[1], x), zero)
-    asked = n.attrs.get("output_dtype")
-    return n.e.cast(out, dtype_from(asked)) if asked else out
+    asked = n.integer("output_dtype", 0)
+    out = dtype_from(asked) if asked else None
+    return dequantized(n, x, _spread(n, n[1], x), zero, out)
 
 
 def dynamically_quantized(n: Node, x: Value) -> tuple[Value, Value, Value]:
@@ -148,11 +194,17 @@ def _centred(n: Node, b: Value, zero: Value | None) -> tuple[Value, Value | None
 
 
 def _qlinear_matmul(n: Node) -> Value:
-    """The product in i32, scaled by a_scale * b_scale, then quantized (QLinearMatMul-10)."""
+    """The product in i32 (of narrow floats in f32), scaled by a_scale * b_scale, then quantized
+    (QLinearMatMul-21)."""
     e = n.e
-    exact = e.cast(integer_product(n, n[0], n[3], n[2], n[5]), n[1].type.dtype)
     scale = e.map("mul", per_row(n, n[1], -2), per_row(n, n[4], -1))
-    real = e.map("mul", exact, scale)
+    if NARROW_FLOATS & {n[0].type.dtype, n[3].type.dtype}:
+        left = e.map("sub", e.cast(n[0], F32), per_row(n, e.cast(n[2], F32), -2))
+        right = e.map("sub", e.cast(n[3], F32), per_row(n, e.cast(n[5], F32), -1))
+        total = matmul(n, left, right)
+    else:
+        total = integer_product(n, n[0], n[3], n[2], n[5])
+    real = e.map("mul", e.cast(total, n[1].type.dtype), scale)
     return quantized(n, real, e.reshape(n[6], ()), e.reshape(n[7], ()), n[7].type.dtype)
 
 

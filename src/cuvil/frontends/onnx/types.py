@@ -15,39 +15,23 @@ from onnx import TensorProto
 
 from cuvil.errors import InvalidModelError
 from cuvil.frontends.onnx.external import read_external
-from cuvil.ir.types import (
-    BF16,
-    BOOL,
-    F16,
-    F32,
-    F64,
-    I8,
-    I16,
-    I32,
-    I64,
-    U8,
-    U16,
-    U32,
-    U64,
-    DType,
-)
+from cuvil.frontends.onnx.packed import normal, unpacked
+from cuvil.ir.types import BF16, DTYPES, F16, F32, F64, I64, U32, U64, DType
 
 Array = np.ndarray[Any, Any]
 
+# By name, as onnx releases before 1.20 lack the newest.
+_NAMES: Mapping[str, str] = {
+    "FLOAT": "f32", "DOUBLE": "f64", "FLOAT16": "f16", "BFLOAT16": "bf16",
+    "INT8": "i8", "INT16": "i16", "INT32": "i32", "INT64": "i64",
+    "UINT8": "u8", "UINT16": "u16", "UINT32": "u32", "UINT64": "u64", "BOOL": "bool",
+    "FLOAT8E4M3FN": "f8e4m3fn", "FLOAT8E4M3FNUZ": "f8e4m3fnuz", "FLOAT8E5M2": "f8e5m2",
+    "FLOAT8E5M2FNUZ": "f8e5m2fnuz", "FLOAT8E8M0": "f8e8m0fnu", "FLOAT6E2M3": "f6e2m3fn",
+    "FLOAT6E3M2": "f6e3m2fn", "FLOAT4E2M1": "f4e2m1fn",
+    "INT4": "i4", "UINT4": "u4", "INT2": "i2", "UINT2": "u2",
+}  # fmt: skip
 _DTYPES: Mapping[int, DType] = {
-    TensorProto.FLOAT: F32,
-    TensorProto.DOUBLE: F64,
-    TensorProto.FLOAT16: F16,
-    TensorProto.BFLOAT16: BF16,
-    TensorProto.INT8: I8,
-    TensorProto.INT16: I16,
-    TensorProto.INT32: I32,
-    TensorProto.INT64: I64,
-    TensorProto.UINT8: U8,
-    TensorProto.UINT16: U16,
-    TensorProto.UINT32: U32,
-    TensorProto.UINT64: U64,
-    TensorProto.BOOL: BOOL,
+    code: DTYPES[_NAMES[name]] for name, code in TensorProto.DataType.items() if name in _NAMES
 }
 _CODES: Mapping[DType, int] = {dtype: code for code, dtype in _DTYPES.items()}
 _FIELDS: Mapping[DType, str] = {
@@ -97,30 +81,36 @@ def tensor_array(tensor: TensorProto, folder: str | None = None) -> Array:
     count = math.prod(shape)
     if tensor.HasField("segment"):
         raise InvalidModelError(f"tensor {tensor.name!r} is stored in segments")
+    size = -(-count * dtype.bits // 8)
     if tensor.data_location == TensorProto.EXTERNAL:
-        raw: Any = read_external(tensor, folder, count * dtype.size)
+        raw: Any = read_external(tensor, folder, size)
     elif tensor.HasField("raw_data"):
         raw = tensor.raw_data
     else:
         return _typed_array(tensor, dtype, count).reshape(shape)
-    if len(raw) != count * dtype.size:
+    if len(raw) != size:
         raise InvalidModelError(
             f"tensor {tensor.name!r} of shape {shape} and type {dtype} needs "
-            f"{count * dtype.size} bytes, it has {len(raw)}"
+            f"{size} bytes, it has {len(raw)}"
         )
+    if dtype.bits < 8:
+        return unpacked(np.frombuffer(raw, np.uint8), dtype, count).reshape(shape)
     array = np.frombuffer(raw, dtype.numpy.newbyteorder("<"))
     return array.astype(dtype.numpy, copy=False).reshape(shape)
 
 
 def _typed_array(tensor: TensorProto, dtype: DType, count: int) -> Array:
     field = getattr(tensor, _FIELDS.get(dtype, "int32_data"))
-    if len(field) != count:
+    packed = dtype.bits in (2, 4)  # a number holds a byte of them; one of 6 bits is a number
+    expected = -(-count * dtype.bits // 8) if packed else count
+    if len(field) != expected:
         raise InvalidModelError(
-            f"tensor {tensor.name!r} needs {count} elements of type {dtype}, it has {len(field)}"
+            f"tensor {tensor.name!r} needs {expected} {'bytes' if packed else 'elements'} of type "
+            f"{dtype}, it has {len(field)}"
         )
-    if dtype in (F16, BF16):
-        bits = np.array(field, dtype=np.int64).astype(np.uint16)
-        return bits.view(dtype.numpy)
+    if dtype in (F16, BF16) or dtype.is_narrow:
+        bits = np.array(field, dtype=np.int64).astype(f"u{dtype.size}")
+        return unpacked(bits, dtype, count) if packed else normal(bits, dtype)
     wide = np.float64 if dtype.is_float else np.uint64 if dtype == U64 else np.int64
     with np.errstate(all="ignore"):
         return np.array(field, dtype=wide).astype(dtype.numpy)

@@ -9,8 +9,9 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
+from cuvil.errors import InputError
 from cuvil.frontends.torch_export.tree import TreeBuilder, rebuild
-from cuvil.frontends.torch_export.weights import to_numpy, to_tensor
+from cuvil.frontends.torch_export.weights import dtype_from_torch, to_numpy, to_tensor
 
 
 def as_tensors(tree: Any) -> Any:
@@ -20,7 +21,10 @@ def as_tensors(tree: Any) -> Any:
 
 def zeros(shape: Sequence[int], dtype_name: str) -> torch.Tensor:
     """A tensor of zeros; floats are small random numbers from a fixed seed instead."""
-    dtype = getattr(torch, dtype_name)
+    dtype = getattr(torch, dtype_name, None)
+    if dtype is None:
+        raise InputError(f"PyTorch has no tensors of {dtype_name}")
+    dtype_from_torch(dtype)
     if dtype.is_floating_point:
         generator = torch.Generator().manual_seed(0)
         return torch.randn(tuple(shape), generator=generator).to(dtype)
