@@ -9,6 +9,7 @@ from typing import Any
 
 from cuvil.codegen.standalone import builder_of
 from cuvil.errors import UnsupportedNode
+from cuvil.ir.control import blocks, is_control
 from cuvil.ir.core import Function, Location, Module, Op
 from cuvil.ops.custom import CUSTOM
 from cuvil.ops.registry import registry
@@ -24,9 +25,15 @@ def missing_kernels(fused: Module) -> list[UnsupportedNode]:
         UnsupportedNode(
             op.name, str(op.results[0].type.dtype), str(op.loc), "there is no kernel for it yet"
         )
-        for op in fused.main.body.ops
+        for op in _every(fused.main)
         if op.short not in (*_FREE, "fused") and builder_of(op) is None
     ]
+
+
+def _every(function: Function) -> Iterator[Op]:
+    """The ops of the body and of control flow's regions; control flow itself is no kernel."""
+    for block in blocks(function):
+        yield from (op for op in block.ops if op.results and not is_control(op))
 
 
 def operator_table(captured: Function, fused: Module) -> dict[str, Any]:
@@ -40,6 +47,8 @@ def operator_table(captured: Function, fused: Module) -> dict[str, Any]:
     for op in captured.walk():
         if not op.results:
             continue
+        if is_control(op):
+            known.exact[op.loc, op.short] = "branches and loops of the entry"
         empty = {"op": op.short, "source": {}, "dtypes": {}, "count": 0, "how": {}}
         entry = table.setdefault(op.short, empty)
         entry["count"] += 1
@@ -60,8 +69,8 @@ def operator_table(captured: Function, fused: Module) -> dict[str, Any]:
             "ops": ops_inside(op),
             "places": places(op),
         }
-        for op in fused.main.body.ops
-        if op.results and op.short not in _FREE
+        for op in _every(fused.main)
+        if op.short not in _FREE
     ]
     return {
         "operators": [table[name] for name in sorted(table)],
@@ -116,7 +125,7 @@ def _fusion(op: Op) -> str:
 
 
 def _ways(function: Function) -> Iterator[tuple[Op, str]]:
-    for op in function.body.ops:
+    for op in _every(function):
         if op.short == "reshape":
             yield op, "free (same memory)"
         elif op.short == "fused":

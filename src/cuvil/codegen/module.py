@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 
 from cuvil.codegen.contraction_kernel import THREADS, contraction_kernel
 from cuvil.codegen.cxx_expr import cxx
-from cuvil.codegen.kernel import Field, Kernel, symbol_name
+from cuvil.codegen.entry import EntryWriter
+from cuvil.codegen.kernel import Kernel, symbol_name
 from cuvil.codegen.map_kernel import map_kernel
 from cuvil.codegen.reduce_kernel import reduce_kernel
 from cuvil.codegen.standalone import standalone_kernel
 from cuvil.codegen.weights import WeightLayout
-from cuvil.errors import CuvilError
-from cuvil.ir.core import Function, Module, Op, Value
-from cuvil.passes.memory import Plan, alias_root, plan_memory
-from cuvil.sym.expr import Dim, maximum, substitute
+from cuvil.ir.core import Function, Module, Op
+from cuvil.passes.memory import Plan, plan_memory
+from cuvil.sym.expr import Dim, maximum
 from cuvil.sym.facts import Facts
 from cuvil.target.base import Target
 
@@ -39,14 +39,6 @@ def generate(module: Module, target: Target) -> Generated:
     return _Generator(module, target).run()
 
 
-@dataclass
-class _Call:
-    name: str
-    comment: str
-    kernel: Kernel
-    arguments: list[str]
-
-
 class _Generator:
     def __init__(self, module: Module, target: Target) -> None:
         self.function: Function = module.main
@@ -56,19 +48,19 @@ class _Generator:
         self.weights = WeightLayout()
         self.names = {name: symbol_name(name) for name in self.function.symbols}
         self.names[THREADS] = "threads"
-        self.calls: list[_Call] = []
         self._known: dict[str, str] = {}
         self._texts: dict[str, tuple[str, str, Kernel]] = {}
         self._used_names: dict[str, int] = {}
         self.scratch: Dim = 0
 
     def run(self) -> Generated:
-        for op in self.function.body.ops:
-            if op.short in ("constant", "reshape", "return"):
-                continue
-            self._call(op, self._kernel(op))
+        writer = EntryWriter(
+            self.function, self.plan, self.weights, self.names, self._named
+        )
+        statements = writer.body()
+        offsets = writer.offsets(self.plan, "slot", "0", "scratch")
         sources = self._kernel_units()
-        sources["model.cpp"] = self._entry()
+        sources["model.cpp"] = self._entry(offsets, statements)
         return Generated(sources, self.weights, list(self._texts))
 
     def _kernel(self, op: Op) -> Kernel:
@@ -84,9 +76,9 @@ class _Generator:
             self.scratch = self.facts.simplify(maximum(self.scratch, kernel.scratch))
         return kernel
 
-    def _call(self, op: Op, kernel: Kernel) -> None:
-        outer = self._outer_values(op)
-        arguments = [self._argument(f, outer) for f in kernel.fields.values()]
+    def _named(self, op: Op) -> tuple[str, Kernel]:
+        """The kernel of an op, and the name of its text, which equal kernels share."""
+        kernel = self._kernel(op)
         text = self._text(kernel)
         name = self._known.get(text)
         if name is None:
@@ -94,37 +86,7 @@ class _Generator:
             self._known[text] = name
             struct, body = text.split("@SPLIT@")
             self._texts[name] = (struct, body, kernel)
-        self.calls.append(_Call(name, str(op.loc), kernel, arguments))
-
-    def _outer_values(self, op: Op) -> dict[int, Value]:
-        """Region arguments to the values outside that they stand for."""
-        outer = {id(v): v for v in (*op.operands, *op.results)}
-        for region in op.regions:
-            for inside, value in zip(region.args, op.operands, strict=True):
-                outer[id(inside)] = value
-        return outer
-
-    def _argument(self, f: Field, outer: dict[int, Value]) -> str:
-        if f.kind in ("buffer", "packed"):
-            assert f.value is not None
-            return f"({f.ctype.strip()})({self._address(outer[id(f.value)], f.packing)})"
-        if f.kind == "dim":
-            return cxx(f.dim, self.names)
-        if f.kind == "scratch":
-            return "rc.workspace + scratch"
-        if f.kind == "fault":
-            return "rc.fault"
-        raise CuvilError(f"unknown kernel argument kind {f.kind}")
-
-    def _address(self, value: Value, packing: str = "") -> str:
-        root = alias_root(value)
-        if root.op is None:
-            return f"rc.inputs[{root.index}]"
-        if root.op.short == "constant":
-            return f"rc.weights + {self.weights.place(root.op.attrs['value'], packing)}"
-        if id(root) in self.plan.outputs:
-            return f"rc.outputs[{self.plan.outputs[id(root)]}]"
-        return f"rc.workspace + slot{self.plan.of[id(root)]}"
+        return name, kernel
 
     def _text(self, kernel: Kernel) -> str:
         fields = "".join(f"  {f.ctype}{name};\n" for name, f in kernel.fields.items())
@@ -160,19 +122,14 @@ class _Generator:
             sources[f"kernels{unit // KERNELS_A_UNIT}.cpp"] = text
         return sources
 
-    def _entry(self) -> str:
+    def _entry(self, offsets: str, statements: str) -> str:
         text = '#include "kernel.hpp"\n\nnamespace cuvil::model {\n\n'
         for name, (struct, _, _) in self._texts.items():
             flat = " ".join(struct.split())
             declared = f"{flat} void run(const RunContext& rc, const Args& k);"
             text += f"namespace {name} {{ {declared} }}\n"
-        text += "\n" + self._workspace() + "\nvoid run(const RunContext& rc) {\n"
-        text += self._symbols("rc.symbols", "rc.threads") + self._offsets()
-        for call in self.calls:
-            comment = f"  // {call.comment}\n" if call.comment else ""
-            arguments = ", ".join(call.arguments)
-            text += f"{comment}  {call.name}::run(rc, {{{arguments}}});\n"
-        text += self._copies()
+        text += "\n" + self._workspace(offsets) + "\nvoid run(const RunContext& rc) {\n"
+        text += self._symbols("rc.symbols", "rc.threads") + offsets + statements
         return text + "}\n\n}  // namespace cuvil::model\n"
 
     def _symbols(self, array: str, threads: str) -> str:
@@ -183,35 +140,11 @@ class _Generator:
         lines.append(f"  [[maybe_unused]] const int64_t threads = {threads};\n")
         return "".join(lines)
 
-    def _offsets(self) -> str:
-        lines, previous = [], "0"
-        for number, size in enumerate(self.plan.slots):
-            lines.append(f"  [[maybe_unused]] const int64_t slot{number} = {previous};\n")
-            previous = f"slot{number} + cuvil::aligned({cxx(size, self.names)})"
-        lines.append(f"  [[maybe_unused]] const int64_t scratch = {previous};\n")
-        return "".join(lines)
-
-    def _workspace(self) -> str:
+    def _workspace(self, offsets: str) -> str:
         return (
             "int64_t workspace_bytes(const int64_t* symbols, int32_t thread_count) {\n"
             "  (void)symbols;\n"
             + self._symbols("symbols", "thread_count")
-            + self._offsets()
+            + offsets
             + f"  return scratch + cuvil::aligned({cxx(self.scratch, self.names)}) + 64;\n}}\n"
         )
-
-    def _copies(self) -> str:
-        """Outputs that are an input, a constant, or the same value as another output."""
-        text = ""
-        for index, value in enumerate(self.function.outputs):
-            root = alias_root(value)
-            if self.plan.outputs.get(id(root)) == index:
-                continue
-            size = cxx(substitute(value.type.elements, {}), self.names)
-            text += (
-                f"  __builtin_memcpy(rc.outputs[{index}], {self._address(value)}, "
-                f"{size} * {value.type.dtype.size});\n"
-            )
-        return text
-
-

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from cuvil.analysis.shape_values import ShapeValues
 from cuvil.ir.builder import Builder
+from cuvil.ir.control import FOR, IF, WHILE
 from cuvil.ir.core import Block, Function, Location, Module, Value, Weight
+from cuvil.ir.regions import Region, align_captures
 from cuvil.ir.types import DType, Shape, TensorType
 from cuvil.ops.base import ShapeContext
 from cuvil.ops.movement import slice_size
@@ -30,6 +33,71 @@ class Emitter:
         self.builder = Builder(self.block, Inference(self.context))
         self.shapes = ShapeValues(self.context.facts)
         self._weights: dict[int, tuple[Any, Value]] = {}
+        self._regions: list[Region] = []
+        self._known: list[int] = []  # how many constraints hold around each region
+
+    @contextmanager
+    def region(
+        self, types: Sequence[TensorType] = (), names: Sequence[str] = ()
+    ) -> Iterator[Region]:
+        """What is emitted meanwhile goes into a region with these arguments. Values from around
+        may be read: they become captures. Constraints that arise hold in the region alone; the
+        caller ends it with :meth:`close` inside the ``with``."""
+        region = Region(types, names)
+        kept, place = (self.block, self._weights, self.context.constraints), self.loc
+        self._known.append(len(kept[2]))
+        self.block = region.block
+        self.builder.fill(self.block, self.here)
+        self._weights, self.context.constraints = dict(kept[1]), list(kept[2])
+        self._regions.append(region)
+        try:
+            yield region
+        finally:
+            self._regions.pop()
+            self._known.pop()
+            self.block, self._weights, self.context.constraints = kept
+            self.builder.fill(self.block, self.here if self._regions else None)
+            self.loc = place
+
+    def close(self, results: Sequence[Value]) -> None:
+        """End the region under construction."""
+        own = self.context.constraints[self._known[-1] :]
+        self._regions[-1].close(results, self.builder, own)
+
+    def here(self, value: Value) -> Value:
+        """The value that stands for ``value`` in the block under construction."""
+        return self._bring(value, len(self._regions) - 1)
+
+    def _bring(self, value: Value, level: int) -> Value:
+        home = value.op.block if value.op is not None else value.owner
+        if level < 0 or home is self._regions[level].block:
+            return value
+        return self._regions[level].take(self._bring(value, level - 1), self.builder)
+
+    def branch(
+        self, condition: Value, regions: Sequence[Region], types: Sequence[TensorType]
+    ) -> list[Value]:
+        """The results of an ``scf.if`` with these closed regions, then and else."""
+        captures = align_captures(regions)
+        return self.builder.op(
+            IF, [condition, *captures], {}, regions=[r.block for r in regions], result_types=types
+        ).results
+
+    def loop(
+        self,
+        name: str,
+        lead: Sequence[Value],
+        inits: Sequence[Value],
+        region: Region,
+        types: Sequence[TensorType],
+        **attrs: Any,
+    ) -> list[Value]:
+        """The results of an ``scf.for`` (no ``lead``) or ``scf.while`` (limit, condition)."""
+        assert name in (FOR, WHILE)
+        return self.builder.op(
+            name, [*lead, *inits, *region.captures], {"carried": len(inits), **attrs},
+            regions=[region.block], result_types=types,
+        ).results  # fmt: skip
 
     @property
     def loc(self) -> Location:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from cuvil.errors import CuvilError, InvalidModelError
@@ -23,13 +23,17 @@ class TypeRules(Protocol):
 
 
 class Builder:
-    """Creates ops at the end of a block, or before an op."""
+    """Creates ops at the end of a block, or before an op.
+
+    ``bring``, if given, turns each operand into the value that stands for it in the block.
+    """
 
     def __init__(self, block: Block, rules: TypeRules, before: Op | None = None) -> None:
         self.block = block
         self.rules = rules
         self.before = before
         self.loc = UNKNOWN
+        self.bring: Callable[[Value], Value] | None = None
 
     def op(
         self,
@@ -45,6 +49,8 @@ class Builder:
         full = name if "." in name else f"cuvil.{name}"
         place = loc or self.loc
         attrs = {k: v for k, v in (attrs or {}).items() if v is not None}
+        if self.bring is not None:
+            operands = [self.bring(v) for v in operands]
         if result_types is None:
             try:
                 result_types = self.rules(full, [v.type for v in operands], attrs, place)
@@ -53,7 +59,14 @@ class Builder:
                 raise
             except (IndexError, KeyError, TypeError, ValueError) as error:
                 raise InvalidModelError(f"{full}: {error}", where=str(place)) from error
-        op = Op(full, operands, result_types, attrs, regions, place)
+        return self.insert(Op(full, operands, result_types, attrs, regions, place))
+
+    def fill(self, block: Block, bring: Callable[[Value], Value] | None) -> None:
+        """New ops go to the end of ``block`` from now on."""
+        self.block, self.before, self.bring = block, None, bring
+
+    def insert(self, op: Op) -> Op:
+        """Put an op that belongs to no block where new ops go."""
         if self.before is not None:
             assert self.before.block is not None
             return self.before.block._insert_before(self.before, op)

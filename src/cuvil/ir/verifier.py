@@ -12,6 +12,14 @@ from typing import NoReturn
 from cuvil.errors import CuvilError, InvalidModelError
 from cuvil.ir.attrs import attr_symbols
 from cuvil.ir.builder import TypeRules
+from cuvil.ir.control import (
+    REQUIRE,
+    argument_types,
+    is_control,
+    requirements,
+    signature_fault,
+    yielded_types,
+)
 from cuvil.ir.core import Block, Function, Module, Op, Value
 from cuvil.ir.printer import excerpt
 from cuvil.ir.types import TensorType
@@ -22,7 +30,7 @@ from cuvil.sym.expr import Dim, Expr
 SymbolRanges = dict[str, tuple[int, "int | None"]]
 RulesFor = Callable[[SymbolRanges, list[Constraint]], TypeRules]
 Legality = Callable[[Op], "str | None"]
-REGION_TERMINATORS = ("cuvil.yield", "scf.yield", "scf.condition")
+REGION_TERMINATORS = ("cuvil.yield",)
 TERMINATORS = ("func.return", *REGION_TERMINATORS)
 
 
@@ -81,7 +89,8 @@ class _Verifier:
         self.defined: list[Value] = []
         self.known_dims: set[int] = set()
         self.visible: set[int] = set()
-        self.equality = Equality(function.symbols, function.constraints)
+        self.assumed = list(function.constraints)
+        self.equality = Equality(function.symbols, self.assumed)
         self.rules = None
         if rules is not None:
             self.rules = rules(dict(function.symbols), list(function.constraints))
@@ -94,8 +103,11 @@ class _Verifier:
                 _fault(f"{value!r} lists {len(value.uses)} uses, has {count}", value.op)
 
     def _block(self, block: Block, parent: Op | Function, isolated: bool) -> None:
-        outside = self.visible
+        outside, equality, assumed = self.visible, self.equality, self.assumed
         self.visible = set() if isolated else set(outside)
+        if extra := requirements(block):
+            self.assumed = [*assumed, *extra]
+            self.equality = Equality(self.function.symbols, self.assumed)
         at = parent if isinstance(parent, Op) else None
         if block.parent is not parent:
             _fault("a block does not know the op that holds it", at)
@@ -113,7 +125,7 @@ class _Verifier:
         if block.last is not previous:
             _fault("the block's last op is not the end of its list", previous)
         self._check_end(block, at)
-        self.visible = outside
+        self.visible, self.equality, self.assumed = outside, equality, assumed
 
     def _check_end(self, block: Block, parent: Op | None) -> None:
         last = block.last
@@ -121,14 +133,18 @@ class _Verifier:
         if last is None or last.name not in wanted:
             _fault(f"a block must end with {' or '.join(wanted)}", last or parent)
         if parent is not None and last.name == "cuvil.yield":
-            self._same(
-                [v.type for v in last.operands], [v.type for v in parent.results],
-                "the yielded types differ from the results'", parent,
-            )  # fmt: skip
-            self._same(
-                [v.type for v in block.args], [v.type for v in parent.operands],
-                "the arguments' types differ from the operands'", parent,
-            )  # fmt: skip
+            self._check_region(block, parent)
+
+    def _check_region(self, block: Block, parent: Op) -> None:
+        """Arguments stand for operands, what is yielded for results."""
+        arguments = [v.type for v in parent.operands]
+        results = [v.type for v in parent.results]
+        if is_control(parent):
+            arguments, results = argument_types(parent), yielded_types(parent)
+        have = [v.type for v in block.terminator.operands]
+        self._same(have, results, "the yielded types differ from the results'", parent)
+        have = [v.type for v in block.args]
+        self._same(have, arguments, "the arguments' types differ from the operands'", parent)
 
     def _define(self, value: Value, op: Op | None) -> None:
         self.visible.add(id(value))
@@ -163,13 +179,16 @@ class _Verifier:
             reason = self.legal(op)
             if reason is not None:
                 _fault(f"{op.name} is not legal here: {reason}", op)
+        if is_control(op) and (fault := signature_fault(op)) is not None:
+            _fault(f"{op.name} {fault}", op)
         for region in op.regions:
-            self._block(region, op, isolated=op.name.startswith("cuvil."))
+            self._block(region, op, isolated=True)
         for i, result in enumerate(op.results):
             if result.owner is not op or result.index != i:
                 _fault(f"result {i} of {op.name} has a wrong owner or index", op)
             self._define(result, op)
-        if self.rules is not None and not op.regions and op.name not in TERMINATORS:
+        free = op.regions or op.name in TERMINATORS or op.name == REQUIRE
+        if self.rules is not None and not free:
             self._infer(op, self.rules)
 
     def _infer(self, op: Op, rules: TypeRules) -> None:

@@ -41,7 +41,7 @@ def _copy_awkward_operands(rewriter: Rewriter, body: Block, enable: bool) -> Non
             for index, value in enumerate(op.operands):
                 if not operand_fits(op, index, facts) or _is_never_stored(_base(value), floats):
                     _materialize(rewriter, op, index, value)
-        elif kind in ("kernel", "control") and op.name != "func.return":
+        elif kind in ("kernel", "control") and op is not body.last:
             for index, value in enumerate(op.operands):
                 if not _lies_in_memory(value):
                     _materialize(rewriter, op, index, value)

@@ -11,19 +11,38 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cuvil.ir.core import Function, Op, Value
-from cuvil.sym.expr import Dim, evaluate, maximum, mul
+from cuvil.ir.control import IF, Loop, is_control
+from cuvil.ir.core import Block, Function, Op, Value
+from cuvil.sym.expr import Dim, add, evaluate, floordiv, maximum, mul
 from cuvil.sym.facts import Facts
+
+ALIGNMENT = 64
 
 
 @dataclass
 class Plan:
     """``slots`` are sizes in bytes; ``of`` maps id(value) to its slot, ``outputs`` id(value) to
-    the function output it is written to directly."""
+    the output of the block it is written to directly. An op of control flow has a slot for all
+    that its regions hold, ``inner`` by id(op); ``blocks`` has their own plans by id(block)."""
 
     slots: list[Dim] = field(default_factory=list)
     of: dict[int, int] = field(default_factory=dict)
     outputs: dict[int, int] = field(default_factory=dict)
+    inner: dict[int, int] = field(default_factory=dict)
+    blocks: dict[int, Plan] = field(default_factory=dict)
+
+    @property
+    def total(self) -> Dim:
+        """The bytes of all slots."""
+        size: Dim = 0
+        for slot in self.slots:
+            size = add(size, aligned(slot))
+        return size
+
+
+def aligned(size: Dim) -> Dim:
+    """The next multiple of the alignment."""
+    return mul(floordiv(add(size, ALIGNMENT - 1), ALIGNMENT), ALIGNMENT)
 
 
 def alias_root(value: Value) -> Value:
@@ -35,30 +54,78 @@ def alias_root(value: Value) -> Value:
 
 def plan_memory(function: Function) -> Plan:
     """Assign slots to every intermediate of a fused function."""
-    plan = Plan()
     facts = Facts(function.symbols)
-    hints = _hints(function.symbols)
-    ops = [op for op in function.body.ops if op.short not in ("constant", "reshape")]
-    for index, value in enumerate(function.outputs):
-        root = alias_root(value)
-        if root.op is not None and root.op.short != "constant":
-            plan.outputs.setdefault(id(root), index)
-    last = _last_uses(ops)
-    free: list[int] = []
-    for position, op in enumerate(ops):
+    return _Planner(facts, _hints(function.symbols)).plan(function.body)
+
+
+class _Planner:
+    """Plans blocks, those of regions before the block around them."""
+
+    def __init__(self, facts: Facts, hints: Mapping[str, int]) -> None:
+        self.facts = facts
+        self.hints = hints
+
+    def plan(self, block: Block) -> Plan:
+        plan = Plan()
+        ops = [op for op in block.ops if op.short not in ("constant", "reshape")]
+        for index, value in enumerate(block.terminator.operands):
+            root = alias_root(value)
+            if root.op is not None and root.op.short != "constant":
+                plan.outputs.setdefault(id(root), index)
+        last = _last_uses(ops)
+        free: list[int] = []
+        for position, op in enumerate(ops):
+            self._place(plan, op, free)
+            for value in {id(v): v for v in _roots(op)}.values():
+                slot_of = plan.of.get(id(value))
+                if slot_of is not None and last[id(value)] == position:
+                    free.append(slot_of)
+            free += [
+                plan.of[id(r)] for r in op.results if id(r) in plan.of and last.get(id(r), -1) < 0
+            ]
+        return plan
+
+    def _place(self, plan: Plan, op: Op, free: list[int]) -> None:
+        """Slots for the results of an op, and for what its regions hold while it runs."""
         for result in op.results:
-            if id(result) in plan.outputs:
-                continue
-            slot = _choose(plan, free, _bytes(result), hints, facts)
-            plan.of[id(result)] = slot
-        for value in {id(v): v for v in _roots(op)}.values():
-            slot_of = plan.of.get(id(value))
-            if slot_of is not None and last[id(value)] == position:
-                free.append(slot_of)
-        free += [
-            plan.of[id(r)] for r in op.results if id(r) in plan.of and last.get(id(r), -1) < 0
-        ]
-    return plan
+            if id(result) not in plan.outputs:
+                plan.of[id(result)] = self._choose(plan, free, _bytes(result))
+        if not is_control(op):
+            return
+        size: Dim = 0
+        for region in op.regions:
+            inner = plan.blocks[id(region)] = self.plan(region)
+            # Sizes in a region that does not run may come to anything.
+            size = maximum(size, inner.total)
+        if op.name != IF:
+            size = maximum(0, add(size, spare_bytes(Loop(op))))
+        slot = plan.inner[id(op)] = self._choose(plan, free, self.facts.simplify(size))
+        free.append(slot)
+
+    def _choose(self, plan: Plan, free: list[int], size: Dim) -> int:
+        wanted = evaluate(size, self.hints)
+        best: tuple[tuple[int, int], int] | None = None
+        for slot in free:
+            have = evaluate(plan.slots[slot], self.hints)
+            grows = max(0, wanted - have)
+            score = (0 if plan.slots[slot] == size else 1, grows * 4 + max(0, have - wanted))
+            if best is None or score < best[0]:
+                best = (score, slot)
+        if best is None:
+            plan.slots.append(size)
+            return len(plan.slots) - 1
+        slot = best[1]
+        free.remove(slot)
+        plan.slots[slot] = self.facts.simplify(maximum(plan.slots[slot], size))
+        return slot
+
+
+def spare_bytes(loop: Loop) -> Dim:
+    """A second place for each carried value: a trip writes one while it reads the other."""
+    size: Dim = 0
+    for value in loop.results:
+        size = add(size, aligned(_bytes(value)))
+    return size
 
 
 def _bytes(value: Value) -> Dim:
@@ -86,31 +153,14 @@ def _hints(symbols: Mapping[str, tuple[int, int | None]]) -> dict[str, int]:
     return hints
 
 
-def _choose(
-    plan: Plan, free: list[int], size: Dim, hints: Mapping[str, int], facts: Facts
-) -> int:
-    wanted = evaluate(size, hints)
-    best: tuple[tuple[int, int], int] | None = None
-    for slot in free:
-        have = evaluate(plan.slots[slot], hints)
-        grows = max(0, wanted - have)
-        score = (0 if plan.slots[slot] == size else 1, grows * 4 + max(0, have - wanted))
-        if best is None or score < best[0]:
-            best = (score, slot)
-    if best is None:
-        plan.slots.append(size)
-        return len(plan.slots) - 1
-    slot = best[1]
-    free.remove(slot)
-    plan.slots[slot] = facts.simplify(maximum(plan.slots[slot], size))
-    return slot
-
-
 def plan_text(function: Function) -> str:
     """The plan as comment lines: slots with their sizes, and who lives where."""
-    plan = plan_memory(function)
-    lines = [f"// slot {i}: {size} bytes" for i, size in enumerate(plan.slots)]
-    for op in function.body.ops:
+    return "\n".join(_plan_lines(plan_memory(function), function.body, "")) + "\n"
+
+
+def _plan_lines(plan: Plan, block: Block, indent: str) -> list[str]:
+    lines = [f"// {indent}slot {i}: {size} bytes" for i, size in enumerate(plan.slots)]
+    for op in block.ops:
         for result in op.results:
             if id(result) in plan.outputs:
                 place = f"output {plan.outputs[id(result)]}"
@@ -118,5 +168,9 @@ def plan_text(function: Function) -> str:
                 place = f"slot {plan.of[id(result)]}"
             else:
                 continue
-            lines.append(f"// {op.attrs.get('name', op.short)} {result.type}: {place}")
-    return "\n".join(lines) + "\n"
+            lines.append(f"// {indent}{op.attrs.get('name', op.short)} {result.type}: {place}")
+        if id(op) in plan.inner:
+            lines.append(f"// {indent}{op.short}, what is inside: slot {plan.inner[id(op)]}")
+            for region in op.regions:
+                lines += _plan_lines(plan.blocks[id(region)], region, indent + "  ")
+    return lines

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from cuvil.ir.core import Module
+from cuvil.ir.control import RegionView, is_control
+from cuvil.ir.core import Function, Module
 from cuvil.passes import (
     algebra,
     attention,
     contraction,
+    control,
     decompose,
     fallback,
     fold,
@@ -24,7 +26,7 @@ from cuvil.rewrite.driver import apply_rules
 from cuvil.rewrite.rewriter import Fuel, Rewriter, Trace
 from cuvil.rewrite.rule import Rule
 
-_CLEAN: list[Rule] = [*movement.RULES, *fold.RULES, *algebra.RULES]
+_CLEAN: list[Rule] = [*movement.RULES, *fold.RULES, *algebra.RULES, *control.RULES]
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,22 @@ def fused_passes(options: PassOptions) -> list[Pass]:
     return [Pass("fuse", lambda rewriter: fuse(rewriter, options.enable_fusion))]
 
 
+def everywhere(function: Function, step: Pass, fuel: Fuel, trace: Trace | None = None) -> None:
+    """Run a pass on a function, and on each region of control flow as if it were one.
+
+    Constraints that arise in a region hold in that region alone.
+    """
+    rewriter = Rewriter(function, fuel, trace)
+    known = len(function.constraints)
+    step.run(rewriter)
+    if isinstance(function, RegionView):
+        rewriter.require_first(function.body, function.constraints[known:])
+    for op in list(function.body.ops):
+        if is_control(op):
+            for block in op.regions:
+                everywhere(RegionView(function, op, block), step, fuel, trace)
+
+
 def change_names() -> set[str]:
     """The names of all rules, and of the passes that have none."""
     passes = [*canonical_passes(), *fused_passes(PassOptions())]
@@ -85,13 +103,13 @@ def change_names() -> set[str]:
 def lower(module: Module, stage: str, options: PassOptions | None = None) -> Module:
     """Bring a captured module to ``stage`` in place; returns it."""
     options = options or PassOptions()
-    rewriter = Rewriter(module.main, Fuel(options.fuel), options.trace)
+    fuel = Fuel(options.fuel)
     plan = [("canonical", canonical_passes()), ("fused", fused_passes(options))]
     for name, passes in plan:
         if module.stage == stage:
             break
         for step in passes:
-            step.run(rewriter)
+            everywhere(module.main, step, fuel, options.trace)
         module.stage = name
         check_stage(module)
     return module

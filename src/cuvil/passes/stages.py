@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cuvil.errors import CuvilError
+from cuvil.ir.control import CONTROL, REQUIRE, blocks
 from cuvil.ir.core import Module, walk
 from cuvil.ops.registry import registry
 
@@ -14,18 +15,22 @@ DECOMPOSED = (
     "instance_norm", "lrn", "lp_norm",
 )  # fmt: skip
 
+# What is no operator: it holds regions, or ends one.
+_STRUCTURE = ("cuvil.fused", "cuvil.yield", "func.return", REQUIRE, *CONTROL)
+
 
 def check_stage(module: Module) -> None:
     """Raise CuvilError when the module holds an op that its stage does not allow."""
     stage = module.stage
     for op in walk(module.main.body):
-        if op.name not in registry() and op.short not in ("fused", "yield", "return"):
+        if op.name not in registry() and op.name not in _STRUCTURE:
             raise CuvilError(f"unknown op {op.name} at stage {stage}", where=str(op.loc))
         if stage != "captured" and op.short in DECOMPOSED:
             raise CuvilError(f"{op.name} is left at stage {stage}", where=str(op.loc))
     if stage != "fused":
         return
-    for op in module.main.body.ops:
-        fusion = registry()[op.name].fusion if op.name in registry() else "control"
-        if fusion in ("map", "reduce", "contraction"):
-            raise CuvilError(f"{op.name} is outside every kernel", where=str(op.loc))
+    for block in blocks(module.main):
+        for op in block.ops:
+            fusion = registry()[op.name].fusion if op.name in registry() else "control"
+            if fusion in ("map", "reduce", "contraction"):
+                raise CuvilError(f"{op.name} is outside every kernel", where=str(op.loc))

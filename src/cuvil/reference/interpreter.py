@@ -1,7 +1,8 @@
 """Runs a module op by op through the operators' references: the definition of what it computes.
 
 Works at every level: ops with a region whose block arguments are its operands, such as
-``cuvil.fused``, run that region. Values are dropped after their last use.
+``cuvil.fused``, run that region; control flow runs its regions as it says. Values are dropped
+after their last use.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ import numpy as np
 
 from cuvil.errors import CuvilError, InputError, InvalidModelError, VerificationError
 from cuvil.ir.attrs import substitute_attrs
+from cuvil.ir.control import FOR, IF, REQUIRE, Loop, constraint_of, is_control
 from cuvil.ir.core import Block, Function, Module, Op, Value
 from cuvil.ir.types import TensorType
 from cuvil.ops.registry import registry
 from cuvil.reference.binding import Seen, bind_symbols, check_bounds, check_constraints
+from cuvil.sym.expr import evaluate
 
 Array = np.ndarray[Any, Any]
 Watch = Callable[[Value, Array], None]
@@ -134,7 +137,12 @@ class _Run:
     def op(self, op: Op, operands: list[Array]) -> list[Array]:
         """The results, checked against the op's result types."""
         types = [v.type.substitute(self.table) for v in op.results]
-        if op.regions:
+        if op.name == REQUIRE:
+            check_constraints([constraint_of(op)], self.table)
+            return []
+        if is_control(op):
+            results = self._control(op, operands, types)
+        elif op.regions:
             results = self._region(op, operands)
         else:
             definition = registry().get(op.name)
@@ -168,6 +176,36 @@ class _Run:
             )
         return self.block(op.regions[0], operands)
 
+    def _control(self, op: Op, operands: list[Array], types: list[TensorType]) -> list[Array]:
+        if op.name == IF:
+            return self._scoped(op.regions[0 if operands[0] else 1], operands[1:])
+        loop = Loop(op)
+        limit = evaluate(loop.trips, self.table) if op.name == FOR else int(operands[0])
+        going = op.name == FOR or bool(operands[1])
+        first = 0 if op.name == FOR else 2
+        carried = operands[first : first + loop.carried]
+        captured = operands[first + loop.carried :]
+        rows: list[list[Array]] = [[] for _ in loop.stacks]
+        step = 0
+        while going and step < limit:
+            arguments = [np.asarray(step, np.int64), *carried, *captured]
+            yielded = self._scoped(loop.body, arguments)
+            if loop.conditional:
+                going = bool(yielded.pop(0))
+            carried = yielded[: loop.carried]
+            for kept, row in zip(rows, yielded[loop.carried :], strict=True):
+                kept.append(row)
+            step += 1
+        return [*carried, *map(_stacked, rows, types[loop.carried :])]
+
+    def _scoped(self, block: Block, operands: Sequence[Array]) -> list[Array]:
+        """One run of a region; symbols that it binds are forgotten at its end."""
+        before = set(self.table)
+        results = self.block(block, operands)
+        for name in self.table.keys() - before:
+            del self.table[name]
+        return results
+
     def _checked(self, op: Op, index: int, array: Array, type: TensorType) -> Array:
         """The array, after its shape has bound the symbols that only the data decides."""
         if array.ndim == type.rank and not type.is_static:
@@ -185,6 +223,14 @@ class _Run:
                 stage="reference",
             )
         return array
+
+
+def _stacked(rows: list[Array], type: TensorType) -> Array:
+    """Rows along a new first dimension; without any, the sizes of ``type`` say what is empty."""
+    if rows:
+        return np.stack(rows)
+    shape = [d if isinstance(d, int) else 0 for d in type.shape]
+    return np.zeros([0, *shape[1:]], type.dtype.numpy)
 
 
 def _last_uses(block: Block) -> dict[int, Op]:

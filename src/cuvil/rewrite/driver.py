@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from cuvil.errors import CuvilError
-from cuvil.ir.core import Block, Op, walk
+from cuvil.ir.core import Block, Op
 from cuvil.rewrite.rewriter import Rewriter
 from cuvil.rewrite.rule import Context, Refusal, Rule
 
@@ -15,7 +15,8 @@ _CHANGES_PER_OP = 64
 
 
 def apply_rules(rewriter: Rewriter, rules: Sequence[Rule], options: object = None) -> int:
-    """Rewrite to a fixed point, dead ops removed; returns the number of changes.
+    """Rewrite to a fixed point, dead ops removed; returns the number of changes. Regions inside
+    are left alone.
 
     Raises CuvilError naming the rule when the rules don't come to rest.
     """
@@ -24,7 +25,7 @@ def apply_rules(rewriter: Rewriter, rules: Sequence[Rule], options: object = Non
         for root in rule.roots:
             by_root.setdefault(root, []).append(rule)
     context = Context(rewriter.context.facts, options)
-    work = deque(walk(rewriter.function.body))
+    work = deque(rewriter.function.body.ops)
     queued = {id(op) for op in work}
     changes, limit = 0, _CHANGES_PER_OP * (len(work) + 64)
     while work:

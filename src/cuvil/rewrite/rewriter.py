@@ -12,10 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cuvil.ir.builder import Builder
+from cuvil.ir.clone import ValueMap, clone_op
+from cuvil.ir.control import REQUIRE, constraint_of, require_attrs
 from cuvil.ir.core import UNKNOWN, Block, Function, Location, Op, Value
 from cuvil.ir.types import TensorType
 from cuvil.ops.base import ShapeContext
 from cuvil.ops.typing import Inference
+from cuvil.sym.constraint import Constraint
 
 
 @dataclass
@@ -117,6 +120,54 @@ class Rewriter:
         """The only result of a new op at the insertion point."""
         return self.op(name, operands, attrs).result
 
+    def require_first(self, block: Block, constraints: Sequence[Constraint]) -> None:
+        """Let these constraints hold wherever ``block`` is run."""
+        for constraint in reversed(constraints):
+            assert block.first is not None
+            self.at(block.first)
+            self.op(REQUIRE, attrs=require_attrs(constraint), result_types=())
+
+    def inline(self, block: Block, operands: Sequence[Value]) -> list[Value]:
+        """The block's ops once more at the insertion point; what it yields for these operands.
+        Constraints that hold in it hold here then."""
+        values: ValueMap = dict(zip(block.args, operands, strict=True))
+        for op in block.ops:
+            if op.name == "cuvil.yield":
+                return [values[v] for v in op.operands]
+            if op.name == REQUIRE:
+                self._assume(constraint_of(op))
+                continue
+            self.created.append(self._builder.insert(clone_op(op, values)))
+        raise ValueError("the block does not end with cuvil.yield")
+
+    def _assume(self, constraint: Constraint) -> None:
+        known = self.context.constraints
+        if constraint not in known and constraint.known() is not True:
+            known.append(constraint)
+
+    def region(
+        self,
+        block: Block,
+        arguments: Sequence[Sequence[Value]],
+        yields: Sequence[int],
+        sources: Mapping[Value, Value] | None = None,
+    ) -> Block:
+        """A copy of a region. Each new argument stands for some old ones; an old argument in
+        ``sources`` becomes a copy of that outer value, made of constants and sizes. Only the
+        results ``yields`` are kept, and arguments in neither must not be read any more."""
+        new = Block([old[0].type for old in arguments], [old[0].name for old in arguments])
+        values: ValueMap = {}
+        for replaced, argument in zip(arguments, new.args, strict=True):
+            values.update((old, argument) for old in replaced)
+        for old, outer in (sources or {}).items():
+            values[old] = _source_copy(outer, new)
+        for op in block.ops:
+            kept = op.operands
+            if op is block.terminator:
+                kept = [op.operands[i] for i in yields]
+            new._append(clone_op(op, values, operands=[values[v] for v in kept]))
+        return new
+
     def replace_value(self, old: Value, new: Value) -> None:
         """Let every user of ``old`` use ``new``."""
         if old is new:
@@ -162,3 +213,10 @@ class Rewriter:
         op._unlink()
         assert anchor.block is not None
         anchor.block._insert_before(anchor, op)
+
+
+def _source_copy(value: Value, block: Block) -> Value:
+    op = value.op
+    assert op is not None
+    operands = [_source_copy(v, block) for v in op.operands]
+    return block._append(clone_op(op, {}, operands=operands)).result

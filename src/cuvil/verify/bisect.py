@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from cuvil.errors import CuvilError
 from cuvil.ir.clone import clone_module
 from cuvil.ir.core import Module
-from cuvil.passes.pipeline import PassOptions, canonical_passes, fused_passes
-from cuvil.rewrite.rewriter import Fuel, Rewriter
+from cuvil.passes.pipeline import PassOptions, canonical_passes, everywhere, fused_passes
+from cuvil.rewrite.rewriter import Fuel
 
 _PLENTY = 1 << 40
 Wrong = Callable[[Module], bool]
@@ -79,12 +79,11 @@ def bisect_build(module: Module, wrong: Wrong, enable_fusion: bool = True) -> Cu
 def _lowered(module: Module, fuel: Fuel, enable_fusion: bool, *, fuse: bool) -> Module:
     """A copy after as many rewrites as the fuel allows; stages are not checked."""
     copy = clone_module(module)
-    rewriter = Rewriter(copy.main, fuel)
     steps = canonical_passes()
     if fuse:
         steps += fused_passes(PassOptions(enable_fusion))
     for step in steps:
-        step.run(rewriter)
+        everywhere(copy.main, step, fuel)
     copy.stage = "fused" if fuse else "canonical"
     return copy
 

@@ -34,7 +34,12 @@ class ItemList:
     items: tuple[Value, ...]
 
 
-Item = Value | ItemList
+@dataclass(frozen=True)
+class Nothing:
+    """An optional without a value."""
+
+
+Item = Value | ItemList | Nothing
 Result = Item | Sequence[Item | None]
 # None: ONNX's own function of the operator is taken instead.
 Handler = Callable[["Node"], Union[Result, None]]
@@ -71,10 +76,9 @@ class Node:
         item = self.inputs[index] if index < len(self.inputs) else None
         if item is None:
             raise InvalidModelError(f"{self.op} needs an input {index}", where=str(self.e.loc))
-        if isinstance(item, ItemList):
-            raise InvalidModelError(
-                f"{self.op}: input {index} is a sequence", where=str(self.e.loc)
-            )
+        if not isinstance(item, Value):
+            kind = "a sequence" if isinstance(item, ItemList) else "an optional without a value"
+            raise InvalidModelError(f"{self.op}: input {index} is {kind}", where=str(self.e.loc))
         return item
 
     def with_inputs(

@@ -60,6 +60,7 @@ class Scope:
         self.context = context
         self.values = values
         self.parent = parent
+        self._arrays: dict[str, Any] = {}
         self.stored = {t.name: t for t in graph.initializer} if graph is not None else {}
         self.sparse = (
             {t.values.name: t for t in graph.sparse_initializer} if graph is not None else {}
@@ -75,12 +76,16 @@ class Scope:
         return self.parent is not None and name in self.parent
 
     def __getitem__(self, name: str) -> Item | None:
-        """The value of a name; a stored constant is emitted when first read.
+        """The value of a name; a stored constant is emitted where it is first read, in each region
+        anew.
 
         Raises KeyError for an unknown name, UnsupportedType for a constant of such a type.
         """
         if name in self.values:
             return self.values[name]
+        array = self._arrays.get(name)
+        if array is not None:
+            return self.context.e.weight(array, name)
         if name in self.stored:
             array = tensor_array(self.stored[name], self.context.folder)
         elif name in self.sparse:
@@ -89,5 +94,5 @@ class Scope:
             return self.parent[name]
         else:
             raise KeyError(name)
-        value = self.values[name] = self.context.e.weight(array, name)
-        return value
+        self._arrays[name] = array
+        return self.context.e.weight(array, name)

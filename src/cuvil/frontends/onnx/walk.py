@@ -20,7 +20,7 @@ from cuvil.frontends.onnx.gradient import DOMAIN as TRAINING
 from cuvil.frontends.onnx.gradient import gradient
 from cuvil.frontends.onnx.graph import node_label, ordered
 from cuvil.frontends.onnx.load import opset_table
-from cuvil.frontends.onnx.node import Item, ItemList, Node, Refused
+from cuvil.frontends.onnx.node import Item, ItemList, Node, Nothing, Refused
 from cuvil.frontends.onnx.scope import Context, Scope, domain_of
 from cuvil.frontends.onnx.table_control import CONTROL
 from cuvil.frontends.onnx.tables import HANDLERS, reason, refused_by_name
@@ -168,13 +168,13 @@ class Walker:
             return gradient(node, lambda name: frame.scope[name])
         control = CONTROL.get((place.domain, proto.op_type))
         if control is not None:
-            return control(node, lambda g, given: self.subgraph(frame, place.label, g, given))
+            return control(node, _Inliner(self, frame, place.label))
         handler = HANDLERS.get((place.domain, proto.op_type))
         result = handler(node) if handler is not None else None
         if result is None:
             body, opsets, defaults = expansion(node, proto, raw)
             return self._call(frame, place, body, inputs, {**defaults, **raw}, opsets)
-        return [result] if isinstance(result, (Value, ItemList)) else list(result)
+        return [result] if isinstance(result, (Value, ItemList, Nothing)) else list(result)
 
     def _call(
         self,
@@ -195,3 +195,19 @@ class Walker:
         outputs = [name for name, asked in used if asked]
         results = dict(zip(outputs, self.graph(inner, body, outputs), strict=True))
         return [results.get(name) for name in function.output]
+
+
+@dataclass(frozen=True)
+class _Inliner:
+    """Translates the graphs of one node where the emitter stands."""
+
+    walker: Walker
+    frame: Frame
+    label: str
+
+    @property
+    def problems(self) -> list[UnsupportedNode]:
+        return self.walker.context.problems
+
+    def __call__(self, graph: Any, given: Mapping[str, Item | None]) -> list[Item | None]:
+        return self.walker.subgraph(self.frame, self.label, graph, given)

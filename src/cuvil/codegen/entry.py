@@ -1,0 +1,203 @@
+"""The entry's text: kernels called in order, and control flow around them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from cuvil.codegen.cxx_expr import cxx
+from cuvil.codegen.kernel import Field, Kernel
+from cuvil.codegen.weights import WeightLayout
+from cuvil.errors import CuvilError
+from cuvil.ir.control import IF, REQUIRE, Loop, constraint_of, is_control
+from cuvil.ir.core import Block, Function, Op, Value
+from cuvil.passes.memory import Plan, alias_root
+from cuvil.sym.expr import Dim, mul
+
+_SILENT = ("constant", "reshape", "return", "yield")
+KernelOf = Callable[[Op], tuple[str, Kernel]]
+
+
+class EntryWriter:
+    """Writes the statements of ``run``. ``kernel`` gives the name and the kernel of an op;
+    ``names`` the C++ spelling of symbols."""
+
+    def __init__(
+        self,
+        function: Function,
+        plan: Plan,
+        weights: WeightLayout,
+        names: Mapping[str, str],
+        kernel: KernelOf,
+    ) -> None:
+        self.function = function
+        self.plan = plan
+        self.weights = weights
+        self.names = names
+        self.kernel = kernel
+        self.places: dict[int, str] = {}
+        self.regions = 0
+
+    def body(self) -> str:
+        """The statements of the function, its slots' offsets left out."""
+        for index, value in enumerate(self.function.inputs):
+            self.places[id(value)] = f"rc.inputs[{index}]"
+        outputs = [f"rc.outputs[{i}]" for i in range(len(self.function.outputs))]
+        return self._block(self.function.body, self.plan, "slot", outputs, "  ")
+
+    def offsets(self, plan: Plan, prefix: str, start: str, end: str, indent: str = "  ") -> str:
+        """Where each slot begins, and where the last one ends."""
+        lines, previous = [], start
+        for number, size in enumerate(plan.slots):
+            lines.append(f"[[maybe_unused]] const int64_t {prefix}{number} = {previous};\n")
+            previous = f"{prefix}{number} + cuvil::aligned({self.dim(size)})"
+        lines.append(f"[[maybe_unused]] const int64_t {end} = {previous};\n")
+        return "".join(indent + line for line in lines)
+
+    def dim(self, value: Dim) -> str:
+        """An expression over symbols in C++."""
+        return cxx(value, self.names)
+
+    def _block(
+        self, block: Block, plan: Plan, prefix: str, outputs: list[str], indent: str
+    ) -> str:
+        """The statements of a block whose results go to the addresses ``outputs``."""
+        for op in block.ops:
+            for result in op.results:
+                if id(result) in plan.outputs:
+                    self.places[id(result)] = outputs[plan.outputs[id(result)]]
+                elif id(result) in plan.of:
+                    self.places[id(result)] = f"rc.workspace + {prefix}{plan.of[id(result)]}"
+        text = ""
+        for op in block.ops:
+            if op.name == REQUIRE:
+                text += self._require(op, indent)
+            elif is_control(op):
+                text += self._control(op, plan, prefix, indent)
+            elif op.short not in _SILENT:
+                text += self._call(op, indent)
+        return text + self._copies(block, plan, outputs, indent)
+
+    def _call(self, op: Op, indent: str) -> str:
+        name, kernel = self.kernel(op)
+        outer = {id(v): v for v in (*op.operands, *op.results)}
+        for region in op.regions:
+            for inside, value in zip(region.args, op.operands, strict=True):
+                outer[id(inside)] = value
+        arguments = ", ".join(self._argument(f, outer) for f in kernel.fields.values())
+        return f"{_comment(op, indent)}{indent}{name}::run(rc, {{{arguments}}});\n"
+
+    def _argument(self, f: Field, outer: dict[int, Value]) -> str:
+        if f.kind in ("buffer", "packed"):
+            assert f.value is not None
+            return f"({f.ctype.strip()})({self.address(outer[id(f.value)], f.packing)})"
+        if f.kind == "dim":
+            return self.dim(f.dim)
+        if f.kind == "scratch":
+            return "rc.workspace + scratch"
+        if f.kind == "fault":
+            return "rc.fault"
+        raise CuvilError(f"unknown kernel argument kind {f.kind}")
+
+    def address(self, value: Value, packing: str = "") -> str:
+        """Where a value lies, as C++."""
+        root = alias_root(value)
+        if root.op is not None and root.op.short == "constant":
+            return f"rc.weights + {self.weights.place(root.op.attrs['value'], packing)}"
+        return self.places[id(root)]
+
+    def _copies(self, block: Block, plan: Plan, outputs: list[str], indent: str) -> str:
+        """Results that are an argument, a constant, or the same value as another result."""
+        text = ""
+        for index, value in enumerate(block.terminator.operands):
+            root = alias_root(value)
+            if plan.outputs.get(id(root)) != index:
+                text += self._copy(outputs[index], self.address(value), value, indent)
+        return text
+
+    def _copy(self, to: str, source: str, value: Value, indent: str) -> str:
+        size = self.dim(mul(value.type.elements, value.type.dtype.size))
+        return f"{indent}__builtin_memcpy({to}, {source}, {size});\n"
+
+    def _require(self, op: Op, indent: str) -> str:
+        rule = constraint_of(op)
+        text = f"{self.dim(rule.left)} {rule.relation} {self.dim(rule.right)}"
+        return f"{indent}if (!({text})) return cuvil::set_fault(rc.fault, 0, -2);\n"
+
+    def _control(self, op: Op, plan: Plan, prefix: str, indent: str) -> str:
+        self.regions += 1
+        label = f"r{self.regions}_"
+        inner = indent + "  "
+        base = f"{inner}const int64_t {label}base = {prefix}{plan.inner[id(op)]};\n"
+        write = self._if if op.name == IF else self._loop
+        text = write(op, plan, label, inner)
+        return f"{_comment(op, indent)}{indent}{{\n{base}{text}{indent}}}\n"
+
+    def _if(self, op: Op, plan: Plan, label: str, indent: str) -> str:
+        condition, *captures = op.operands
+        outputs = [self.places[id(v)] for v in op.results]
+        text = f"{indent}if (*(const uint8_t*)({self.address(condition)})) {{\n"
+        for region in op.regions:
+            for arg, value in zip(region.args, captures, strict=True):
+                self.places[id(arg)] = self.address(value)
+            text += self._region(region, plan, label, outputs, indent + "  ")
+            text += f"{indent}}} else {{\n" if region is op.regions[0] else f"{indent}}}\n"
+        return text
+
+    def _region(
+        self, region: Block, plan: Plan, label: str, outputs: list[str], indent: str
+    ) -> str:
+        own = plan.blocks[id(region)]
+        text = self.offsets(own, f"{label}slot", f"{label}base", f"{label}end", indent)
+        return text + self._block(region, own, f"{label}slot", outputs, indent)
+
+    def _loop(self, op: Op, plan: Plan, label: str, indent: str) -> str:
+        """Each carried value has two places, the result's own and a spare one; a trip reads one
+        and writes the other. The first trip reads the initial value where it lies."""
+        loop = Loop(op)
+        step, inner = f"{label}step", indent + "  "
+        end = f"{label}base + {self.dim(plan.blocks[id(loop.body)].total)}"
+        before, swap, after = "", "", ""
+        outputs, spare = [], f"rc.workspace + {end}"
+        for i, (init, result) in enumerate(zip(loop.inits, loop.results, strict=True)):
+            now, to, other = f"{label}now{i}", f"{label}next{i}", f"{label}other{i}"
+            home = self.places[id(result)]
+            before += (
+                f"{indent}const char* {now} = (const char*)({self.address(init)});\n"
+                f"{indent}char* {to} = (char*)({home});\n{indent}char* {other} = {spare};\n"
+            )
+            size = self.dim(mul(result.type.elements, result.type.dtype.size))
+            spare = f"{other} + cuvil::aligned({size})"
+            swap += f"{inner}{now} = {to}, {to} = {other}, {other} = (char*){now};\n"
+            after += f"{indent}if ({now} != (const char*)({home}))"
+            after += self._copy(f"(char*)({home})", now, result, " ")
+            outputs.append(to)
+            self.places[id(loop.carried_args[i])] = now
+        for row, stack in zip(loop.rows, loop.stacks, strict=True):
+            size = self.dim(mul(row.type.elements, row.type.dtype.size))
+            outputs.append(f"((char*)({self.places[id(stack)]}) + {step} * {size})")
+        self.places[id(loop.body.args[0])] = f"&{step}"
+        for arg, value in zip(loop.captured_args, loop.captures, strict=True):
+            self.places[id(arg)] = self.address(value)
+        head, flag = self._head(loop, label, indent)
+        text = self._region(loop.body, plan, label, [*flag, *outputs], inner)
+        return f"{before}{head} {{\n{text}{swap}{indent}}}\n{after}"
+
+    def _head(self, loop: Loop, label: str, indent: str) -> tuple[str, list[str]]:
+        """The ``for`` with its conditions, and the address of the flag that ends it."""
+        step, go = f"{label}step", f"{label}go"
+        if not loop.conditional:
+            count = self.dim(loop.trips)
+            return f"{indent}for (int64_t {step} = 0; {step} < {count}; ++{step})", []
+        limit, start = (self.address(v) for v in loop.op.operands[:2])
+        # After a fault nothing is what it should be: the loop might never end.
+        going = f"{step} < {label}limit && {go} && !rc.fault->size"
+        return (
+            f"{indent}const int64_t {label}limit = *(const int64_t*)({limit});\n"
+            f"{indent}uint8_t {go} = *(const uint8_t*)({start});\n"
+            f"{indent}for (int64_t {step} = 0; {going}; ++{step})"
+        ), [f"&{go}"]
+
+
+def _comment(op: Op, indent: str) -> str:
+    place = str(op.loc)
+    return f"{indent}// {place}\n" if place else ""
