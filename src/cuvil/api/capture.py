@@ -106,12 +106,12 @@ def _only_input(model: Any) -> str:
 
 def _capture_torch(request: CompileRequest) -> Captured:
     from cuvil.frontends.torch_export import capture_torch
-    from cuvil.frontends.torch_export.program import load_program
+    from cuvil.frontends.torch_export.program import load_path
     from cuvil.frontends.torch_export.source import TorchSource, as_tensors, zeros
 
     model = request.model
     if isinstance(model, (str, os.PathLike)):
-        model = load_program(os.fspath(model))
+        model = load_path(os.fspath(model))
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = {}
     dynamic = request.dynamic_dims

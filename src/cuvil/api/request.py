@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from cuvil.errors import InputError, InvalidModelError
+from cuvil.frontends.archives import holds_script
 from cuvil.sym.dim import Dim
 from cuvil.sym.expr import symbols_of
 from cuvil.sym.parse import parse_dim
@@ -112,16 +113,18 @@ def _kind_of_path(path: str) -> str:
     suffix = os.path.splitext(path)[1].lower()
     if suffix in (".onnx", ".pb"):
         return "onnx"
-    if suffix == ".pt2":
+    if suffix in (".pt2", ".jit", ".ts", ".torchscript"):
         return "torch"
     if suffix == ".cuvilpkg":
         raise InvalidModelError(f"{path} is compiled already", hint="use cuvil.load")
     if suffix in (".pt", ".pth", ".bin", ".ckpt"):
+        if holds_script(path):
+            return "torch"
         raise InvalidModelError(
             f"{path} may hold a pickle, which Cuvil does not open",
             hint="load it in PyTorch and pass the module, or save it with torch.export.save",
         )
-    raise InvalidModelError(f"{path} is no .onnx or .pt2 file")
+    raise InvalidModelError(f"{path} is no .onnx, .pt2 or TorchScript file")
 
 
 def dtype_name(dtype: Any) -> str:

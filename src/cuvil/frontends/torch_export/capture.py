@@ -28,13 +28,14 @@ from cuvil.frontends.torch_export.program import (
     Traced,
     adopt_program,
     inference_mode_of,
-    load_program,
+    load_path,
     trace_module,
 )
 from cuvil.frontends.torch_export.quiet import quiet
 from cuvil.frontends.torch_export.saved_guards import saved_guards
 from cuvil.frontends.torch_export.symbols import implied
 from cuvil.frontends.torch_export.weights import Weights, dtype_from_torch
+from cuvil.frontends.torchscript import Replay
 from cuvil.ir.core import Location, Module, Value
 from cuvil.ir.types import TensorType
 from cuvil.sym.constraint import Constraint
@@ -63,7 +64,7 @@ def capture_torch(
     """
     with quiet():
         if isinstance(model, (str, Path)):
-            model = load_program(model)
+            model = load_path(model)
         traced = _traced(model, example_args, example_kwargs, dynamic, constraints, input_names)
         return _Capture(traced, constraints, output_names).run()
 
@@ -80,12 +81,19 @@ def _traced(
         return adopt_program(model, dynamic, input_names)
     if isinstance(model, torch.nn.Module):
         if isinstance(model, torch.jit.ScriptModule):
-            raise InvalidModelError(
-                "a ScriptModule has no Python to trace",
-                hint="pass the original module, or export it to ONNX",
-            )
+            return _traced_script(model, args, kwargs or {}, dynamic, constraints, input_names)
         return trace_module(model, args, kwargs or {}, dynamic, constraints, input_names)
     raise InvalidModelError(f"a {type(model).__name__} is no PyTorch model")
+
+
+def _traced_script(model: torch.jit.ScriptModule, *how: Any) -> Traced:
+    replay = Replay(model)
+    traced = trace_module(replay, *how)
+    traced.model_name = replay.script_name
+    if replay.written:
+        names = ", ".join(sorted(replay.written))
+        traced.notes.append(f"each call starts from the attributes as they were: {names}")
+    return traced
 
 
 @dataclass

@@ -25,6 +25,8 @@ from cuvil.ir.types import TensorType
 from cuvil.sym.constraint import Constraint
 from cuvil.sym.expr import Dim, add, mul
 
+# Frames of ours through which a program is traced.
+_OWN = ("torch_export/program.py", "torchscript/replay.py", "torchscript/control.py")
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 
@@ -49,7 +51,7 @@ def location(node: Node) -> Location:
     """The node's name and the innermost line of user code."""
     frames = _FRAME.findall(node.meta.get("stack_trace") or "")
     users = [f for f in frames if "/torch/" not in f[0] and not f[0].startswith("torch/")]
-    users = [f for f in users if not f[0].endswith("torch_export/program.py")]
+    users = [f for f in users if not f[0].endswith(_OWN)]
     if not users:
         return Location(node.name)
     path, line = users[-1]

@@ -26,6 +26,7 @@ from cuvil.frontends.torch_export.spec import DynamicSpec, parse_dynamic
 from cuvil.frontends.torch_export.stand_ins import symbolic_functions
 from cuvil.frontends.torch_export.tree import Json, TreeBuilder, rebuild, tree_of_spec
 from cuvil.frontends.torch_export.weights import to_tensor
+from cuvil.frontends.torchscript import load_script
 from cuvil.sym.constraint import Constraint
 
 FLAT = "leaves"
@@ -279,6 +280,11 @@ def load_program(path: str | Path) -> ExportedProgram:
             f"{type(error).__name__}: {str(error)[:300]}",
             hint="write it with torch.export.save(torch.export.export(...), path)",
         ) from error
+
+
+def load_path(path: str | Path) -> ExportedProgram | torch.jit.ScriptModule:
+    """A saved program: .pt2 of torch.export.save, or an archive of torch.jit.save."""
+    return load_program(path) if str(path).lower().endswith(".pt2") else load_script(path)
 
 
 def adopt_program(

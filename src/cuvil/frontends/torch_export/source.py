@@ -12,6 +12,7 @@ from torch.utils import _pytree as pytree
 from cuvil.errors import InputError
 from cuvil.frontends.torch_export.tree import TreeBuilder, rebuild
 from cuvil.frontends.torch_export.weights import dtype_from_torch, to_numpy, to_tensor
+from cuvil.frontends.torchscript.replay import fresh
 
 
 def as_tensors(tree: Any) -> Any:
@@ -34,6 +35,8 @@ def zeros(shape: Sequence[int], dtype_name: str) -> torch.Tensor:
 def run_eager(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
     """The tensors among the model's outputs as NumPy arrays, in the order a capture has them."""
     module = model.module() if isinstance(model, torch.export.ExportedProgram) else model
+    if isinstance(module, torch.jit.ScriptModule):
+        module = fresh(module)
     training = [m for m in module.modules() if m.training] if hasattr(module, "modules") else []
     if training and not isinstance(model, torch.export.ExportedProgram):
         module.eval()

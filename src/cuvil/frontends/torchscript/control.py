@@ -1,0 +1,134 @@
+"""prim::If and prim::Loop: taken while tracing where numbers decide, else torch's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._higher_order_ops.while_loop import while_loop_op
+from torch._ops import HigherOrderOperator
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+
+from cuvil.errors import InvalidModelError
+from cuvil.frontends.torchscript.scalars import is_tensor
+
+if TYPE_CHECKING:
+    from cuvil.frontends.torchscript.replay import Env, Node, Replay
+
+MAX_TRIPS = 1 << 16
+
+
+def _cond() -> HigherOrderOperator:
+    return torch.ops.higher_order.cond  # type: ignore[no-any-return]
+
+
+def decided(condition: Any) -> bool | None:
+    """What a condition is; None for a tensor while a program is traced: only a call will tell."""
+    tracing = is_tensor(condition) and bool(_get_current_dispatch_mode_stack())
+    return None if tracing else bool(condition)
+
+
+def branch(replay: Replay, node: Node, condition: Any, env: Env) -> Sequence[Any]:
+    """The outputs of prim::If."""
+    blocks = list(node.blocks())
+    known = decided(condition)
+    if known is not None:
+        return replay.block(blocks[0 if known else 1], env)
+    names = _outer_tensors(node, env)
+    shapes: list[list[Any]] = [[], []]
+
+    def side(index: int) -> Callable[..., tuple[torch.Tensor, ...]]:
+        def run(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            inner = {**env, **dict(zip(names, tensors, strict=True))}
+            shapes[index] = replay.block(blocks[index], inner)
+            return tuple(x.clone() for x in shapes[index] if is_tensor(x))
+
+        return run
+
+    results = _cond()(condition, side(0), side(1), tuple(env[n] for n in names))
+    return _merged(node, shapes, list(results))
+
+
+def _merged(node: Node, sides: list[list[Any]], tensors: list[Any]) -> list[Any]:
+    """Outputs in order: tensors from the branch, others as both branches have them."""
+    out = []
+    for yes, no in zip(*sides, strict=True):
+        if is_tensor(yes) and is_tensor(no):
+            out.append(tensors.pop(0))
+        elif not is_tensor(yes) and not is_tensor(no) and yes == no:
+            out.append(yes)
+        else:
+            raise InvalidModelError(
+                "a branch that a tensor decides gives something else than tensors",
+                where=str(node.sourceRange()).strip().splitlines()[0],
+                hint="let both branches give tensors",
+            )
+    return out
+
+
+def loop(replay: Replay, node: Node, inputs: Sequence[Any], env: Env) -> Sequence[Any]:
+    """The outputs of prim::Loop: trips are made while tracing as long as numbers decide."""
+    (block,) = node.blocks()
+    names = [value.debugName() for value in block.inputs()]
+    limit, going, *carried = inputs
+    step = 0
+    while True:
+        known = decided(going)
+        if known is None:
+            return _while(replay, node, step, (limit, going, carried), env)
+        if not known or step >= limit:
+            return carried
+        if step == MAX_TRIPS:
+            raise InvalidModelError(f"a loop makes more than {MAX_TRIPS} trips while it is traced")
+        env.update(zip(names, [step, *carried], strict=True))
+        going, *carried = replay.block(block, env)
+        step += 1
+
+
+def _while(
+    replay: Replay, node: Node, step: int, state: tuple[Any, Any, list[Any]], env: Env
+) -> Sequence[Any]:
+    (block,) = node.blocks()
+    names = [value.debugName() for value in block.inputs()]
+    limit, going, carried = state
+    if not all(is_tensor(x) for x in carried):
+        raise InvalidModelError(
+            "a loop that a tensor ends carries something else than tensors",
+            hint="carry tensors from trip to trip",
+        )
+    captured = _outer_tensors(node, env)
+    last = torch.tensor(min(int(limit), (1 << 63) - 1))
+
+    def test(at: torch.Tensor, more: torch.Tensor, *rest: torch.Tensor) -> torch.Tensor:
+        return torch.logical_and(more, at < last)
+
+    def body(at: torch.Tensor, more: torch.Tensor, *rest: torch.Tensor) -> tuple[Any, ...]:
+        values, outer = rest[: len(carried)], rest[len(carried) :]
+        inner = {**env, **dict(zip(captured, outer, strict=True))}
+        inner.update(zip(names, [at, *values], strict=True))
+        again, *results = replay.block(block, inner)
+        again = again if is_tensor(again) else torch.tensor(bool(again))
+        return (at + 1, again.clone(), *(x.clone() for x in results))
+
+    start = (torch.tensor(step), going, *carried)
+    results = while_loop_op(test, body, start, tuple(env[n] for n in captured))
+    return list(results[2:])
+
+
+def _outer_tensors(node: Node, env: Env) -> list[str]:
+    """Names of the tensors that the blocks of a node read from outside, in order of first use."""
+    found: dict[str, None] = {}
+
+    def visit(block: Any) -> None:
+        for inner in block.nodes():
+            for value in inner.inputs():
+                found.setdefault(value.debugName())
+            for nested in inner.blocks():
+                visit(nested)
+        for value in block.outputs():
+            found.setdefault(value.debugName())
+
+    for block in node.blocks():
+        visit(block)
+    return [name for name in found if is_tensor(env.get(name))]

@@ -1,0 +1,90 @@
+"""TorchScript modules for tests: in a file, since scripting reads their source."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+
+class Branches(nn.Module):
+    """Numbers decide: an integer argument, an attribute, a list built in a loop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(4, 4) for _ in range(3)])
+        self.scale = 0.5
+
+    def forward(
+        self, x: torch.Tensor, times: int = 2
+    ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        rows: list[torch.Tensor] = []
+        for i in range(times):
+            for layer in self.layers:
+                x = torch.relu(layer(x)) if i % 2 == 0 else layer(x)
+            rows.append(x * self.scale)
+        if len(rows) > 1:
+            y = torch.stack(rows).sum(0)
+        else:
+            y = rows[0]
+        return y, {"rows": torch.cat(rows, dim=-1)}
+
+
+class Views(nn.Module):
+    """Writes through views, read back through the base."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x.clone()
+        y[:, 1] = y[:, 0] + 1
+        y.view(-1)[0] = 7.0
+        z = y.t()
+        z[2] += 1.0
+        return y * 2
+
+
+class DataBranch(nn.Module):
+    """A tensor decides."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if bool(x.sum() > 0):
+            y = x * 2
+        else:
+            y = x - 1
+        return y + 1
+
+
+class DataLoop(nn.Module):
+    """Halves until the sum is small."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        while bool(x.abs().sum() > 1):
+            x = x / 2
+        return x
+
+
+class Counter(nn.Module):
+    """Keeps state between calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.state = torch.zeros(4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.state = self.state + x
+        return self.state * 2
+
+
+class Picky(nn.Module):
+    """Raises for the wrong width."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.size(1) != 4:
+            raise ValueError("needs four columns")
+        return x + 1
+
+
+class Saves(nn.Module):
+    """Writes a file."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        torch.save(x, "stolen.pt")
+        return x
