@@ -7,15 +7,23 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.utils import _pytree as pytree
 
 from tools.opinfo.judge import difference, values_differ
 from tools.opinfo.run import Verdict, judge_operator
-from tools.opinfo.samples import operators
+from tools.opinfo.samples import Sample, operators
 
 HANDFUL = (
     "add", "argmax", "clamp", "cumsum", "div.floor_rounding", "fmod", "index_select",
     "nn.functional.gelu", "pow", "remainder", "sum", "where",
 )  # fmt: skip
+
+
+def sample(operator: str, *arguments: Any) -> Sample:
+    """A call of ``torch.<operator>``."""
+    leaves, spec = pytree.tree_flatten((arguments[0], arguments[1:], {}))
+    tensors = [x for x in leaves if isinstance(x, torch.Tensor)]
+    return Sample(operator, "float32", 0, getattr(torch, operator), tensors, leaves, spec)
 
 
 @pytest.fixture(scope="module")
@@ -45,11 +53,20 @@ def test_the_judge_rejects(want: list[float], have: list[float]) -> None:
 
 
 def test_the_judge_compares_types() -> None:
-    expected = [torch.zeros(2)]
-    assert difference("add", expected, [np.zeros(2, np.float32)]) is None
-    assert "shape" in str(difference("add", expected, [np.zeros(3, np.float32)]))
-    assert "dtype" in str(difference("add", expected, [np.zeros(2)]))
-    assert "outputs" in str(difference("add", expected, []))
+    expected, call = [torch.zeros(2)], sample("add", torch.zeros(2), torch.zeros(2))
+    assert difference(call, expected, [np.zeros(2, np.float32)]) is None
+    assert "shape" in str(difference(call, expected, [np.zeros(3, np.float32)]))
+    assert "dtype" in str(difference(call, expected, [np.zeros(2)]))
+    assert "outputs" in str(difference(call, expected, []))
+
+
+def test_equal_elements_may_come_in_any_order_but_once() -> None:
+    x = torch.tensor([3, 1, 3, 1])
+    call = sample("argsort", x)
+    expected = [torch.tensor([1, 3, 0, 2])]
+    assert difference(call, expected, [np.array([3, 1, 2, 0])]) is None
+    for wrong in ([1, 1, 0, 2], [0, 3, 1, 2], [1, 3, 0, 7]):
+        assert difference(call, expected, [np.array(wrong)])
 
 
 def test_one_wrong_call_outweighs_the_right_ones() -> None:

@@ -168,6 +168,21 @@ def _cumsum(rng: Rng) -> Iterator[Case]:
         yield case(unusual(rng, (4, 9), dtype), axis=1)
 
 
+def _scan(make: Maker, dtypes: tuple[str, ...], rng: Rng) -> Iterator[Case]:
+    for dtype in dtypes:
+        for shape in SHAPES[1:]:
+            yield case(make(rng, shape, dtype), axis=int(rng.integers(-1, len(shape))))
+        for shape in ((3, 70, 2), (4, 300), (1, 1, 9)):
+            yield case(make(rng, shape, dtype), axis=1)
+        yield case(unusual(rng, (4, 9), dtype), axis=1)
+
+
+def _cumprod(rng: Rng) -> Iterator[Case]:
+    for made in _cumsum(rng):
+        x = made.arrays[0]
+        yield case(x if x.dtype.kind != "f" else (x / 8 + 1).astype(x.dtype), **made.attrs)
+
+
 def _topk(rng: Rng) -> Iterator[Case]:
     for dtype in DTYPES:
         for shape in SHAPES[1:]:
@@ -227,6 +242,10 @@ GENERATORS: dict[str, Callable[[Rng], Iterator[Case]]] = {
     "matmul": _matmul,
     "attention": _attention,
     "cumsum": _cumsum,
+    "cumprod": _cumprod,
+    "cummax": partial(_scan, tied, DTYPES),
+    "cummin": partial(_scan, tied, DTYPES),
+    "logcumsumexp": partial(_scan, hostile, FLOATS),
     "topk": _topk,
     "scatter_elements": _scatter_elements,
     "scatter_nd": _scatter_nd,

@@ -117,3 +117,44 @@ def test_wrong_calls_are_refused() -> None:
         infer("scatter_elements", case(x, index[:1], x, axis=0))
     with pytest.raises(InvalidModelError, match="need the rank"):
         infer("scatter_nd", case(x, index[:, :1], x[0]))
+
+
+def test_running_extremes() -> None:
+    def oracle(greatest: bool, c: Case) -> list[Array]:
+        x, axis = np.moveaxis(c.arrays[0], c.attrs["axis"], -1), c.attrs["axis"]
+        places = np.zeros(x.shape, np.int64)
+        for place in np.ndindex(*x.shape[:-1]):
+            best = 0
+            for i, value in enumerate(x[place].tolist()):
+                now = x[place][best]
+                if value != value or (now == now and (value >= now if greatest else value <= now)):
+                    best = i
+                places[place][i] = best
+        values = np.take_along_axis(x, places, -1)
+        return [np.moveaxis(values, -1, axis), np.moveaxis(places, -1, axis)]
+
+    check_against("cummax", partial(oracle, True), scale=0.0)
+    check_against("cummin", partial(oracle, False), scale=0.0)
+
+
+def test_running_products_and_log_sums() -> None:
+    def product(c: Case) -> list[Array] | None:
+        x, a = c.arrays[0], c.attrs
+        if x.dtype.kind != "f" or a.get("exclusive") or a.get("reverse"):
+            return None
+        return [np.cumprod(x.astype(np.float64), axis=a["axis"]).astype(x.dtype)]
+
+    def log_sum(c: Case) -> list[Array] | None:
+        x = c.arrays[0].astype(np.float64)
+        if not np.isfinite(x).all() or np.abs(x).max(initial=0) > 300:
+            return None
+        with np.errstate(divide="ignore"):
+            return [np.log(np.cumsum(np.exp(x), axis=c.attrs["axis"])).astype(c.arrays[0].dtype)]
+
+    check_against("cumprod", product)
+    check_against("logcumsumexp", log_sum, scale=4.0)
+
+
+def test_common_divisors() -> None:
+    a, b = np.array([12, -12, 0, 7, -128], np.int8), np.array([18, 18, 0, 0, 0], np.int8)
+    assert run("gcd", case(a, b))[0].tolist() == [6, 6, 0, 7, -128]

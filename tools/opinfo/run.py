@@ -146,7 +146,7 @@ def _judge_group(group: Sequence[_Tried], verdict: Verdict, way: _Way) -> None:
         return
     for tried in group:
         mine = [outputs.pop(0) for _ in tried.expected]
-        problem = difference(tried.sample.operator, tried.expected, mine)
+        problem = difference(tried.sample, tried.expected, mine)
         verdict.add("wrong" if problem else "right", f"{tried.sample}: {problem}" * bool(problem))
 
 
@@ -179,7 +179,8 @@ def _time_limit(seconds: float) -> Iterator[None]:
         raise OutOfTime
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    # Again each second, because what is raised inside a destructor is lost.
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1)
     try:
         yield
     finally:

@@ -52,6 +52,11 @@ class Sample:
         found = pytree.tree_leaves(self.function(value, *args, **kwargs))
         return [_real(x) for x in found if isinstance(x, torch.Tensor)]
 
+    def arguments(self) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+        """(input, further arguments, keyword arguments) of the call."""
+        value, args, kwargs = pytree.tree_unflatten(list(self.leaves), self.spec)
+        return value, args, kwargs
+
     def __str__(self) -> str:
         shown = [_short(x) for x in self.leaves]
         return f"{self.operator}[{self.dtype}, {self.index}]({', '.join(shown)})"

@@ -9,7 +9,7 @@ from cuvil.codegen.standalone_custom import custom
 from cuvil.codegen.standalone_pool import pool
 from cuvil.codegen.standalone_recurrent import recurrent
 from cuvil.codegen.standalone_resize import resize
-from cuvil.codegen.standalone_scan import cumsum
+from cuvil.codegen.standalone_scan import cumsum, extreme, logcumsumexp
 from cuvil.codegen.standalone_scatter import scatter_elements, scatter_nd
 from cuvil.codegen.standalone_sort import topk
 from cuvil.errors import UnsupportedNode, UnsupportedOpError
@@ -29,6 +29,10 @@ BUILDERS: Mapping[str, Builder] = {
     "rnn": recurrent,
     "resize": resize,
     "cumsum": cumsum,
+    "cumprod": cumsum,
+    "cummax": extreme,
+    "cummin": extreme,
+    "logcumsumexp": logcumsumexp,
     "topk": topk,
     "scatter_elements": scatter_elements,
     "scatter_nd": scatter_nd,

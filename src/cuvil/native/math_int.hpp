@@ -42,6 +42,19 @@ CUVIL_INLINE T mod_floor(T a, T b) {
   return r != T(0) && (r < T(0)) != (b < T(0)) ? T(r + b) : r;
 }
 
+// Greatest common divisor by Euclid's algorithm, of the absolute values; the result wraps.
+template <class T>
+CUVIL_INLINE T gcd(T a, T b) {
+  uint64_t x = a < T(0) ? uint64_t(0) - uint64_t(a) : uint64_t(a);
+  uint64_t y = b < T(0) ? uint64_t(0) - uint64_t(b) : uint64_t(b);
+  while (y != 0) {
+    const uint64_t rest = x % y;
+    x = y;
+    y = rest;
+  }
+  return T(x);
+}
+
 // base^exponent by squaring, wrapping. Negative exponents: 1 for 1, +-1 for -1, else 0.
 template <class T>
 CUVIL_INLINE T pow_int(T base, T exponent) {

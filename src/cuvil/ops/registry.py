@@ -11,12 +11,14 @@ from cuvil.ops import (
     contraction,
     convolution,
     elementwise,
+    integers,
     movement,
     normalization,
     pooling,
     recurrent,
     reduction,
     resize,
+    scans,
     special,
     structure,
 )
@@ -27,6 +29,7 @@ _FAMILIES = (
     cast,
     elementwise,
     special,
+    integers,
     movement,
     reduction,
     normalization,
@@ -36,6 +39,7 @@ _FAMILIES = (
     resize,
     recurrent,
     structure,
+    scans,
 )
 
 

@@ -29,6 +29,7 @@ def _moves_only(op: Op) -> bool:
 @rule(
     "compute-in-f32", "matmul", "conv", "conv_transpose", "attention", "max_pool",
     "max_pool_indices", "avg_pool", "lstm", "gru", "rnn", "resize", "cumsum", "topk",
+    "cumprod", "cummax", "cummin", "logcumsumexp",
     "scatter_elements", "scatter_nd",
 )  # fmt: skip
 def compute_in_f32(op: Op, context: Context) -> Outcome:

@@ -9,12 +9,14 @@ from typing import Any
 from cuvil.frontends.torch_export import (
     table_activation,
     table_arithmetic,
+    table_bits,
     table_complex,
     table_contraction,
     table_create,
     table_functions,
     table_index,
     table_norm,
+    table_order,
     table_pool,
     table_recurrent,
     table_reduce,
@@ -22,6 +24,7 @@ from cuvil.frontends.torch_export import (
     table_shape,
     table_slice,
     table_special,
+    table_write,
 )
 from cuvil.frontends.torch_export.call import Rule
 from cuvil.frontends.torch_export.pairs import is_complex
@@ -41,6 +44,9 @@ _FAMILIES = (
     table_shape,
     table_slice,
     table_special,
+    table_bits,
+    table_order,
+    table_write,
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cuvil.frontends.torch_export.call import Call, Refused, Rule
+from cuvil.frontends.torch_export.call import Call, Rule
 from cuvil.ir.core import Value
 from cuvil.ir.types import BOOL, DType
 
@@ -91,9 +91,7 @@ def _scaled(c: Call, value: Value, dtype: DType) -> Value:
     if alpha == 1:
         return value
     if dtype == BOOL:
-        if alpha in (True, 1):
-            return value
-        raise Refused("alpha on bool tensors")
+        return c.e.map("and", value, c.as_value(alpha, BOOL))
     return c.e.map("mul", value, c.as_value(alpha, dtype))
 
 

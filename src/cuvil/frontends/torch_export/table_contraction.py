@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from cuvil.frontends.torch_export.call import Call, Refused, Rule
 from cuvil.ir.core import Value
-from cuvil.ir.types import F64, Shape
+from cuvil.ir.types import BOOL, F64, Shape
 from cuvil.sym.expr import Dim, mul
 
 
@@ -60,15 +60,34 @@ def _add_matmul(first: str, second: str) -> Rule:
     return rule
 
 
+def _addbmm(c: Call) -> Value:
+    """beta * self + alpha * the sum of all batches' products."""
+    products = matmul(c, c.tensor("batch1"), c.tensor("batch2"))
+    out = _scaled(c, c.e.op("reduce_sum", products, axes=(0,), keepdims=False), c.get("alpha", 1))
+    beta = c.get("beta", 1)
+    kept = c.e.broadcast(out, c.shape)
+    return kept if beta == 0 else c.e.map("add", _scaled(c, c.tensor("self"), beta), out)
+
+
 def _addr(c: Call) -> Value:
-    a, b = c.e.unsqueeze(c.tensor("vec1"), 1), c.e.unsqueeze(c.tensor("vec2"), 0)
-    out = _scaled(c, c.e.map("mul", a, b), c.get("alpha", 1))
-    return c.e.map("add", _scaled(c, c.tensor("self"), c.get("beta", 1)), out)
+    """beta * self + alpha * outer; bools by and and or."""
+    out, alpha, beta = _product(c, "vec1", "vec2"), c.get("alpha", 1), c.get("beta", 1)
+    if c.dtype == BOOL:
+        no = c.e.scalar(False, BOOL)
+        kept = c.e.cast(c.tensor("self"), BOOL) if beta else no
+        return c.e.map("or", kept, out if alpha else c.e.broadcast(no, out.type.shape))
+    out = _scaled(c, out, alpha)
+    return out if beta == 0 else c.e.map("add", _scaled(c, c.tensor("self"), beta), out)
+
+
+def _product(c: Call, first: str, second: str) -> Value:
+    a, b = (c.as_value(c[n], c.dtype) for n in (first, second))
+    name = "and" if c.dtype == BOOL else "mul"
+    return c.e.map(name, c.e.unsqueeze(a, 1), c.e.unsqueeze(b, 0))
 
 
 def _outer(c: Call) -> Value:
-    a, b = (c.as_value(v, c.dtype) for v in list(c.args.values())[:2])
-    return c.e.map("mul", c.e.unsqueeze(a, 1), c.e.unsqueeze(b, 0))
+    return _product(c, *list(c.args)[:2])
 
 
 def per_axis(values: Sequence[int], spatial: int) -> tuple[int, ...]:
@@ -238,7 +257,7 @@ RULES: dict[str, Rule] = {
     "addmm": _add_matmul("mat1", "mat2"),
     "addmv": _add_matmul("mat", "vec"),
     "baddbmm": _add_matmul("batch1", "batch2"),
-    "addr": _addr,
+    "addbmm": _addbmm, "addr": _addr,
     "outer": _outer, "ger": _outer,
     "conv1d": _conv, "conv2d": _conv, "conv3d": _conv, "convolution": _conv,
     "_convolution": _conv, "conv_transpose1d": _conv, "conv_transpose2d": _conv,

@@ -35,6 +35,8 @@ def _arange(c: Call) -> Value:
     if any(isinstance(x, Value) for x in (start, step)):
         raise Refused("its start or step depends on data")
     shape = c.shape
+    if c.dtype.is_integer:  # torch converts the ends first, to whole numbers here
+        start, step = (int(x) if isinstance(x, float) else x for x in (start, step))
     exact = all(isinstance(x, (int, Expr)) for x in (start, step))
     if start == 0 and step == 1 and exact:
         return e.op("iota", shape=shape, axis=0, dtype=c.dtype)
@@ -49,11 +51,18 @@ def _arange(c: Call) -> Value:
 
 def _linspace(c: Call) -> Value:
     """From both ends towards the middle, so that the last value is ``end`` exactly."""
+    return c.e.cast(line_between(c), c.dtype)
+
+
+def line_between(c: Call) -> Value:
+    """linspace in f64; for an integer result torch truncates the ends first."""
     e = c.e
     (steps,) = c.shape
     start, end = (c.as_value(c[n], F64) for n in ("start", "end"))
-    if steps == 1:
-        return e.cast(e.reshape(start, (1,)), c.dtype)
+    if c.dtype.is_integer:
+        start, end = e.op("trunc", start), e.op("trunc", end)
+    if steps in (0, 1):
+        return e.broadcast(start, c.shape)
     if isinstance(steps, Expr):
         raise Refused("linspace of a symbolic length")
     gap = e.with_scalar("div", e.map("sub", end, start), float(max(int(steps) - 1, 1)))
@@ -62,7 +71,7 @@ def _linspace(c: Call) -> Value:
     low = e.map("add", start, e.map("mul", gap, line))
     high = e.map("sub", end, e.map("mul", gap, back))
     early = e.with_scalar("lt", line, float(int(steps) // 2))
-    return e.cast(e.op("select", early, low, high), c.dtype)
+    return e.op("select", early, low, high)
 
 
 def _eye(c: Call) -> Value:

@@ -96,68 +96,55 @@ def _index(c: Call) -> Value:
 
 
 def _index_put(c: Call) -> Value:
-    """x[i, j] = values, or += with accumulate."""
+    """x[i, :, j] = values, or += with accumulate. The indexed axes are brought to the front and
+    back; values come in the shape that reading has."""
     x, e = c.first, c.e
     indices = list(c["indices"])
     values = c.as_value(c["values"], x.type.dtype)
-    if len(indices) == 1 and indices[0] is not None and indices[0].type.dtype == BOOL:
-        return _masked_put(c, x, indices[0], values)
+    accumulate = bool(c.get("accumulate", False))
+    given = [i for i in indices if i is not None]
+    if len(given) == 1 and given[0].type.dtype == BOOL:
+        return _masked_put(c, x, indices, values, accumulate)
     axes = _indexed_axes(c, x, indices)
-    if axes != list(range(len(axes))):
-        raise Refused("writing by an index that skips leading axes")
-    at = _joined(c, x, [indices[a] for a in axes])
-    shape = (*at.type.shape[:-1], *x.type.shape[len(axes) :])
-    wide = e.broadcast(values, shape)
-    reduction = "add" if c.get("accumulate", False) else None
-    return e.op("scatter_nd", x, at, wide, reduction=reduction)
+    rest = [i for i in range(x.type.rank) if i not in axes]
+    order = [*axes, *rest]
+    front = e.transpose(x, order)
+    at = _joined(c, front, [indices[a] for a in axes])
+    index_shape, tail = at.type.shape[:-1], front.type.shape[len(axes) :]
+    width, together = len(index_shape), axes == list(range(axes[0], axes[-1] + 1))
+    lead = axes[0] if together else 0  # how many other axes stand before the indexed ones
+    wide = e.broadcast(values, (*tail[:lead], *index_shape, *tail[lead:]))
+    perm = [*range(lead, lead + width), *range(lead), *range(lead + width, wide.type.rank)]
+    wide = e.transpose(wide, perm)
+    adding = "max" if x.type.dtype == BOOL else "add"
+    out = e.op("scatter_nd", front, at, wide, reduction=adding if accumulate else None)
+    return e.transpose(out, [order.index(i) for i in range(x.type.rank)])
 
 
-def _masked_put(c: Call, x: Value, mask: Value, values: Value) -> Value:
-    """x[mask] = number is a select; with more values their number depends on data."""
-    if values.type.elements != 1 or c.get("accumulate", False):
-        raise Refused("writing many values by a mask depends on data; use torch.where")
-    rest = x.type.rank - mask.type.rank
-    mask = c.e.reshape(mask, (*mask.type.shape, *(1,) * rest))
-    return choose(c, mask, c.e.reshape(values, ()), x)
-
-
-_REDUCE = {"sum": "add", "add": "add", "prod": "mul", "multiply": "mul", "amax": "max",
-           "amin": "min"}  # fmt: skip
-
-
-def _scatter(c: Call) -> Value:
-    """scatter, scatter_add and scatter_reduce (not mean)."""
-    x, index, axis = c.first, c.tensor("index"), c.axis("dim")
-    source = c.args["src"] if "src" in c.args else c.args["value"]
-    updates = c.as_value(source, x.type.dtype)
-    mode = "sum" if c.name == "scatter_add" else c.get("reduce")
-    if mode is not None and (mode not in _REDUCE or not c.get("include_self", True)):
-        raise Refused(f"scatter with reduce={mode!r} that leaves out the old values")
-    if updates.type.rank == 0 and index.type.rank != 0:
-        updates = c.e.broadcast(updates, index.type.shape)
-    for i, (have, want) in enumerate(zip(updates.type.shape, index.type.shape, strict=True)):
-        if have != want:
-            updates = c.e.slice(updates, i, 0, want)
-    if x.type.rank == 0:
-        raise Refused("scatter into a scalar")
-    reduction = None if mode is None else _REDUCE[mode]
-    return c.e.op("scatter_elements", x, index, updates, axis=axis, reduction=reduction)
-
-
-def _rows(c: Call, reduction: str | None) -> Value:
-    """index_copy, index_add and index_fill: whole rows along an axis."""
-    x, index, axis = c.first, c.tensor("index"), c.axis("dim")
-    source = c.args["source"] if "source" in c.args else c.args["value"]
-    updates = c.as_value(source, x.type.dtype)
-    alpha = c.get("alpha", 1)
-    if alpha != 1:
-        updates = c.e.map("mul", updates, c.as_value(alpha, x.type.dtype))
-    size = index.type.elements
-    shape = tuple(size if i == axis else d for i, d in enumerate(x.type.shape))
-    lines = [size if i == axis else 1 for i in range(x.type.rank)]
-    at = c.e.broadcast(c.e.reshape(c.e.cast(index, I64), lines), shape)
-    updates = c.e.broadcast(updates, shape)
-    return c.e.op("scatter_elements", x, at, updates, axis=axis, reduction=reduction)
+def _masked_put(
+    c: Call, x: Value, indices: Sequence[Value | None], values: Value, accumulate: bool
+) -> Value:
+    """x[:, mask] = values: a select, of rows of values in their order where there are several."""
+    e = c.e
+    before = next(i for i, index in enumerate(indices) if index is not None)
+    mask = indices[before]
+    assert mask is not None
+    k = mask.type.rank
+    tail = x.type.rank - before - k
+    spread = e.reshape(mask, (*mask.type.shape, *(1,) * tail))
+    at = values.type.rank - tail - 1  # where values count the places of the mask
+    if at >= 0 and values.type.shape[at] != 1:
+        flags = e.cast(e.reshape(mask, [mask.type.elements]), I64)
+        place = e.with_scalar("sub", e.op("cumsum", flags, axis=0), 1)
+        place = e.reshape(e.with_scalar("max", place, 0), mask.type.shape)
+        values = e.op("gather", values, place, axis=at, from_end=False)
+    elif at >= 0:
+        shape = values.type.shape
+        values = e.reshape(values, (*shape[:at], *(1,) * k, *shape[at + 1 :]))
+    values = e.broadcast(values, x.type.shape)
+    if accumulate:
+        values = e.op("or" if x.type.dtype == BOOL else "add", x, values)
+    return choose(c, spread, values, x)
 
 
 def _topk(c: Call) -> list[Value]:
@@ -176,14 +163,6 @@ def _sorted(c: Call) -> list[Value]:
     down = bool(c.get("descending", False))
     size = x.type.shape[axis]
     return c.e.results("topk", x, k=size, axis=axis, largest=down, sorted=True)
-
-
-def _kth(c: Call) -> list[Value]:
-    """The k-th smallest (k from 1) and its index."""
-    x, k, axis = c.first, c.number("k"), c.axis("dim")
-    values, index = c.e.results("topk", x, k=k, axis=axis, largest=False, sorted=True)
-    out = [c.e.slice(v, axis, k - 1, k) for v in (values, index)]
-    return out if c.get("keepdim", False) else [c.e.squeeze(v, [axis]) for v in out]
 
 
 def _bucketize(c: Call) -> Value:
@@ -215,12 +194,8 @@ RULES: dict[str, Rule] = {
     "gather": _gather, "take_along_dim": _take_along_dim, "take": _take,
     "index": _index, "_unsafe_index": _index,
     "index_put": _index_put, "_unsafe_index_put": _index_put,
-    "scatter": _scatter, "scatter_add": _scatter, "scatter_reduce": _scatter,
-    "index_copy": lambda c: _rows(c, None), "index_fill": lambda c: _rows(c, None),
-    "index_add": lambda c: _rows(c, "add"),
     "topk": _topk, "sort": _sorted,
     "argsort": lambda c: _sorted(c)[1],
-    "kthvalue": _kth,
     "bucketize": _bucketize, "searchsorted": _bucketize,
     "isin": _isin,
 }  # fmt: skip

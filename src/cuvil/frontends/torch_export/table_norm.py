@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from cuvil.frontends.torch_export.call import Call, Refused, Rule
 from cuvil.ir.core import Value
 from cuvil.ir.types import F32, DType
-from cuvil.sym.expr import Dim
+from cuvil.sym.expr import Dim, floordiv, product
 
 
 def _wide(c: Call, x: Value, *others: Value | None) -> DType:
@@ -31,8 +33,20 @@ def _layer_norm(c: Call) -> Value:
     return _affine(c, "layer_norm", x, axes_from=first, eps=c["eps"])
 
 
-def _native_layer_norm(c: Call) -> list[Value | None]:
-    return [_layer_norm(c), None, None]
+def _statistics(c: Call, x: Value, axes: Sequence[int]) -> tuple[Value, Value]:
+    """The mean over these axes, which stay, and 1 / sqrt(variance + eps)."""
+    e = c.e
+    mean = e.op("reduce_mean", x, axes=tuple(axes), keepdims=True)
+    gap = e.map("sub", x, mean)
+    spread = e.op("reduce_mean", e.op("mul", gap, gap), axes=tuple(axes), keepdims=True)
+    return mean, e.op("rsqrt", e.with_scalar("add", spread, c["eps"]))
+
+
+def _native_layer_norm(c: Call) -> list[Value]:
+    x = c.tensor("input")
+    first = x.type.rank - len(c.dims("normalized_shape"))
+    found = _statistics(c, c.e.cast(x, c.dtype_of(1)), range(first, x.type.rank))
+    return [_layer_norm(c), *found]
 
 
 def _rms_norm(c: Call) -> Value:
@@ -84,9 +98,13 @@ def _group_norm(c: Call) -> Value:
     return _affine(c, "group_norm", c.tensor("input"), groups=c["num_groups"], eps=c["eps"])
 
 
-def _native_group_norm(c: Call) -> list[Value | None]:
-    out = _affine(c, "group_norm", c.tensor("input"), groups=c["group"], eps=c["eps"])
-    return [out, None, None]
+def _native_group_norm(c: Call) -> list[Value]:
+    x = c.tensor("input")
+    out = _affine(c, "group_norm", x, groups=c["group"], eps=c["eps"])
+    n, channels, *rest = x.type.shape
+    size = product([floordiv(channels, c["group"]), *rest])
+    grouped = c.e.reshape(c.e.cast(x, c.dtype_of(1)), [n, c["group"], size])
+    return [out, *(c.e.reshape(v, c.shape_of(1)) for v in _statistics(c, grouped, [2]))]
 
 
 def _instance_norm(c: Call) -> Value:

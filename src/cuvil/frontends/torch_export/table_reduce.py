@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from cuvil.frontends.torch_export.call import Call, Refused, Rule
+from cuvil.frontends.torch_export.call import Call, Rule
 from cuvil.frontends.torch_export.table_arithmetic import choose
 from cuvil.frontends.torch_export.table_slice import cut
 from cuvil.ir.core import Value
@@ -106,10 +106,14 @@ def _spread(c: Call) -> tuple[Value, Value]:
     gap = e.map("sub", x, mean)
     total = e.op("reduce_sum", e.op("mul", gap, gap), axes=tuple(axes), keepdims=True)
     count = count_of(c, x, axes)
-    if isinstance(correction, float) and not correction.is_integer():
-        raise Refused("a correction that is no integer")
-    divisor = c.e.simplify(maximum(add(count, -int(correction)), 0))
-    return e.map("div", total, c.as_value(divisor, dtype)), mean
+    if isinstance(correction, float):
+        correction = int(correction) if correction.is_integer() else correction
+    if isinstance(correction, int):
+        divisor = c.as_value(e.simplify(maximum(add(count, -correction), 0)), dtype)
+    else:
+        divisor = e.with_scalar("sub", c.as_value(count, dtype), correction)
+        divisor = e.with_scalar("max", divisor, 0)
+    return e.map("div", total, divisor), mean
 
 
 def _variance(c: Call) -> Value:
@@ -193,6 +197,8 @@ def _count_nonzero(c: Call) -> Value:
 def _diff(c: Call) -> Value:
     """x[1:] - x[:-1], ``n`` times; bools differ by exclusive or."""
     x, axis = c.first, c.axis("dim")
+    if c.get("n", 1) == 0:
+        return x  # the edges are not joined then
     edges = [c.tensor_or_none(n) for n in ("prepend", "append")]
     parts = [v for v in (edges[0], x, edges[1]) if v is not None]
     if len(parts) > 1:

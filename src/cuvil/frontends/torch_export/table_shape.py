@@ -225,23 +225,57 @@ def _rot90(c: Call) -> Value:
     return reverse(c, swap(c, x, a, b), b) if k == 3 else x
 
 
-def _same_elements(c: Call) -> Value:
-    """view(dtype) reinterprets bits; only the trivial case is a copy."""
-    if "dtype" in c.args and c.first.type.dtype != c.dtype:
-        raise Refused("a view as another dtype reinterprets the bytes of the tensor")
-    return c.e.reshape(c.first, c.shape)
+def _places(c: Call) -> Value | None:
+    """The index into a tensor's flat elements that each element of a strided view has; None where
+    the view is the whole tensor in its own order."""
+    x, shape, strides = c.first, c.metas[0].shape, c.dims("stride")
+    base = c.arg_metas[next(iter(c.args))]
+    if c.name == "as_strided_scatter":
+        shape = c.dims("size")
+    whole = base.is_contiguous() and base.storage_offset() == 0
+    if not whole or base.untyped_storage().nbytes() != base.numel() * base.element_size():
+        raise Refused("as_strided of a view reads memory outside of it")
+    sizes = [c.symbols.dim(d) if not isinstance(d, int) else d for d in shape]
+    start = c.get("storage_offset", 0)
+    dense: Dim = 1
+    in_order = start == 0
+    for d, s in zip(reversed(sizes), reversed(strides), strict=True):
+        in_order = in_order and (s == dense or d == 1)
+        dense = mul(dense, d)
+    if in_order and dense == x.type.elements:
+        return None
+    last: Dim = add(start, 1)
+    at = c.as_value(start, I64)
+    for axis, (d, s) in enumerate(zip(sizes, strides, strict=True)):
+        last = add(last, mul(add(d, -1), s))
+        line = c.e.op("iota", shape=(d,), axis=0, dtype=I64)
+        line = c.e.map("mul", line, c.as_value(s, I64))
+        line = c.e.reshape(line, [d if i == axis else 1 for i in range(len(sizes))])
+        at = c.e.map("add", at, line)
+    if 0 not in sizes:
+        c.e.context.require(last, "<=", x.type.elements, "as_strided stays inside its tensor")
+    return c.e.broadcast(at, tuple(sizes))
 
 
 def _as_strided(c: Call) -> Value:
-    x, shape, strides = c.first, c.shape, c.dims("stride")
-    dense: Dim = 1
-    for d, s in zip(reversed(shape), reversed(strides), strict=True):
-        if s != dense and d != 1:
-            raise Refused("as_strided reads memory in another order")
-        dense = mul(dense, d)
-    if c.get("storage_offset", 0) or dense != x.type.elements:
-        raise Refused("as_strided reads a part of memory")
-    return c.e.reshape(x, shape)
+    x, at = c.first, _places(c)
+    if at is None:
+        return c.e.reshape(x, c.shape)
+    return c.e.op("gather", c.e.reshape(x, [x.type.elements]), at, axis=0, from_end=False)
+
+
+def _as_strided_scatter(c: Call) -> Value:
+    x, at = c.first, _places(c)
+    source = c.as_value(c["src"], x.type.dtype)
+    if at is None:
+        return c.e.reshape(source, x.type.shape)
+    source = c.e.broadcast(source, at.type.shape)
+    count = at.type.elements
+    flat = c.e.op(
+        "scatter_elements", c.e.reshape(x, [x.type.elements]), c.e.reshape(at, [count]),
+        c.e.reshape(source, [count]), axis=0,
+    )  # fmt: skip
+    return c.e.reshape(flat, x.type.shape)
 
 
 def _hstack(c: Call) -> Value:
@@ -256,8 +290,8 @@ _RESHAPES = ("reshape", "_unsafe_view", "view_as", "reshape_as", "unsqueeze", "s
              "atleast_1d", "atleast_2d", "unflatten")  # fmt: skip
 RULES: dict[str, Rule] = {
     **dict.fromkeys(_RESHAPES, _reshape),
-    "view": _same_elements,
-    "as_strided": _as_strided,
+    "as_strided": _as_strided, "as_strided_copy": _as_strided,
+    "as_strided_scatter": _as_strided_scatter,
     "expand": _expand, "expand_as": _expand, "broadcast_to": _expand, "expand_copy": _expand,
     "broadcast_tensors": _broadcast_tensors,
     "permute": _permute, "permute_copy": _permute,

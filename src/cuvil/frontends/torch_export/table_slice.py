@@ -100,6 +100,8 @@ def _pieces(c: Call, axis: int, sizes: Sequence[Dim]) -> list[Value]:
 def _split(c: Call) -> list[Value]:
     """All splits take the sizes of their pieces from torch, which knows their number."""
     axis = c.axis("dim") if "dim" in c.args else 0
+    if c.name in ("hsplit", "dsplit"):
+        axis = 2 if c.name == "dsplit" else min(c.first.type.rank - 1, 1)
     return _pieces(c, axis, [c.shape_of(i)[axis] for i in range(len(c.metas))])
 
 
@@ -197,7 +199,8 @@ def _diag_embed(c: Call) -> Value:
 
 
 _SPLITS = ("split", "split_with_sizes", "chunk", "tensor_split", "unsafe_split", "unsafe_chunk",
-           "split_copy", "split_with_sizes_copy", "unsafe_split_with_sizes", "vsplit")  # fmt: skip
+           "split_copy", "split_with_sizes_copy", "unsafe_split_with_sizes", "vsplit",
+           "hsplit", "dsplit")  # fmt: skip
 
 RULES: dict[str, Rule] = {
     "slice": _slice, "slice_copy": _slice,
