@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from tests.ops import (
     generators_cast,
     generators_compute,
+    generators_linalg,
     generators_maps,
     generators_movement,
     generators_special,
@@ -27,6 +28,7 @@ GENERATORS: dict[str, Generator] = {
     **generators_compute.GENERATORS,
     **generators_windows.GENERATORS,
     **generators_special.GENERATORS,
+    **generators_linalg.GENERATORS,
 }
 
 

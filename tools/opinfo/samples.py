@@ -23,6 +23,8 @@ RANDOM = (
 # What they leave in memory is anything: shape and dtype are compared, no values.
 UNFILLED = ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty",
             "new_empty_strided", "resize_", "resize_as_")  # fmt: skip
+# Decompositions that are not unique: the database's own function of the results is compared.
+NOT_UNIQUE = ("svd", "linalg.svd", "linalg.eigh", "linalg.eig")
 _OUTSIDE = {
     "sparse": "sparse tensors",
     "to_sparse": "sparse tensors",
@@ -115,7 +117,14 @@ def _sample(info: Any, dtype: torch.dtype, index: int, made: Any) -> Sample:
     leaves = [x.detach() if isinstance(x, torch.Tensor) else x for x in leaves]
     tensors = [x for x in leaves if isinstance(x, torch.Tensor)]
     name = str(dtype).removeprefix("torch.")
-    return Sample(full_name(info), name, index, info.op, tensors, leaves, spec)
+    function = info.op
+    if info.name in NOT_UNIQUE and made.output_process_fn_grad is not None:
+        function = _then(info.op, made.output_process_fn_grad)
+    return Sample(full_name(info), name, index, function, tensors, leaves, spec)
+
+
+def _then(function: Callable[..., Any], last: Callable[[Any], Any]) -> Callable[..., Any]:
+    return lambda *args, **kwargs: last(function(*args, **kwargs))
 
 
 def why_skipped(sample: Sample) -> str:

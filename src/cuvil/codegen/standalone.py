@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from cuvil.codegen import standalone_linalg as linalg
 from cuvil.codegen.kernel import Kernel
 from cuvil.codegen.standalone_custom import custom
 from cuvil.codegen.standalone_pool import pool
@@ -36,6 +37,14 @@ BUILDERS: Mapping[str, Builder] = {
     "topk": topk,
     "scatter_elements": scatter_elements,
     "scatter_nd": scatter_nd,
+    "lu_factor": linalg.lu_factor,
+    "exchanges_to_order": linalg.exchanges_to_order,
+    "cholesky": linalg.cholesky,
+    "triangular_solve": linalg.triangular_solve,
+    "qr_factor": linalg.qr_factor,
+    "householder_product": linalg.householder_product,
+    "eigh": linalg.eigh,
+    "svd": linalg.svd,
 }
 
 

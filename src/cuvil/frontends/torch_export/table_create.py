@@ -10,7 +10,7 @@ import numpy as np
 from cuvil.frontends.torch_export.call import Call, Refused, Rule
 from cuvil.ir.core import Value
 from cuvil.ir.types import BOOL, F64, I64
-from cuvil.sym.expr import Expr
+from cuvil.sym.expr import Dim, Expr
 
 
 def _filled(number: Callable[[Call], Any]) -> Rule:
@@ -120,9 +120,13 @@ def _random(c: Call) -> Value:
 
 def triangle(c: Call, upper: bool) -> Value:
     """tril and triu: keep where column - row is at most (at least) the diagonal."""
-    x, e = c.first, c.e
+    return triangle_of(c, c.first, c.get("diagonal", 0), upper=upper)
+
+
+def triangle_of(c: Call, x: Value, shift: Dim, *, upper: bool) -> Value:
+    """The elements on one side of a diagonal, the others 0."""
+    e = c.e
     rows, columns = x.type.shape[-2:]
-    shift = c.get("diagonal", 0)
     row = e.op("iota", shape=(rows, 1), axis=0, dtype=I64)
     column = e.op("iota", shape=(1, columns), axis=1, dtype=I64)
     edge = e.map("add", row, c.as_value(shift, I64))

@@ -31,9 +31,10 @@ def wide(formula: Formula) -> Rule:
 
 
 
-def _ndtr(x: Term) -> Term:
-    """erfc(-x / sqrt 2) / 2"""
-    return (x * -math.sqrt(0.5)).map("erfc") / 2
+def _ndtr(c: Call) -> Value:
+    """(1 + erf(x / sqrt 2)) / 2, in the result's type: 0 far on the left, as torch has it"""
+    x = Term(c.e, c.e.cast(c.first, c.dtype))
+    return ((1 + (x * math.sqrt(0.5)).map("erf")) * 0.5).value
 
 
 def _pair(name: str) -> Rule:
@@ -91,7 +92,7 @@ _WIDE: dict[str, Formula] = {
     "special_bessel_y0": special.y0, "special_bessel_y1": special.y1,
     "special_spherical_bessel_j0": special.spherical_j0,
     "special_airy_ai": special.airy_ai,
-    "special_ndtr": _ndtr, "special_ndtri": special.ndtri, "special_log_ndtr": special.log_ndtr,
+    "special_ndtri": special.ndtri, "special_log_ndtr": special.log_ndtr,
     "special_entr": special.entr,
     "digamma": special.digamma, "special_digamma": special.digamma, "special_psi": special.digamma,
 }  # fmt: skip
@@ -103,6 +104,7 @@ RULES: dict[str, Rule] = {
     **{name: wide(formula) for name, formula in _WIDE.items()},
     **{f"special_{name}": _pair(op) for name, op in _POLYNOMIALS.items()},
     **{f"special_shifted_chebyshev_polynomial_{k}": _shifted(f"chebyshev_{k}") for k in "tuvw"},
+    "special_ndtr": _ndtr,
     "special_erfcx": unary("erfcx"),
     "erfc": unary("erfc"), "special_erfc": unary("erfc"),
     "special_zeta": _pair("zeta"),

@@ -208,7 +208,7 @@ RULES: dict[str, Rule] = {
     "narrow": _narrow, "narrow_copy": _narrow,
     **dict.fromkeys(_SPLITS, _split),
     "unbind": _unbind, "unbind_copy": _unbind,
-    "diagonal": _diagonal, "diagonal_copy": _diagonal,
+    "diagonal": _diagonal, "diagonal_copy": _diagonal, "linalg_diagonal": _diagonal,
     "unfold": _unfold, "unfold_copy": _unfold,
     "slice_scatter": _slice_scatter,
     "select_scatter": _select_scatter,
