@@ -11,11 +11,8 @@ from cuvil.ops import (
     contraction,
     convolution,
     elementwise,
-<<<<<<< HEAD
     integers,
-=======
     linalg,
->>>>>>> 5544274 (torch.linalg: LU, Cholesky, QR, symmetric eigenvalues and singular values as batched kernels, and what is solved by them)
     movement,
     normalization,
     pooling,
@@ -43,11 +40,8 @@ _FAMILIES = (
     resize,
     recurrent,
     structure,
-<<<<<<< HEAD
     scans,
-=======
     linalg,
->>>>>>> 5544274 (torch.linalg: LU, Cholesky, QR, symmetric eigenvalues and singular values as batched kernels, and what is solved by them)
 )
 
 
