@@ -15,6 +15,7 @@ from tests.ops import (
     generators_maps,
     generators_movement,
     generators_special,
+    generators_trees,
     generators_windows,
 )
 from tests.ops.values import Case, Rng
@@ -29,6 +30,7 @@ GENERATORS: dict[str, Generator] = {
     **generators_windows.GENERATORS,
     **generators_special.GENERATORS,
     **generators_linalg.GENERATORS,
+    **generators_trees.GENERATORS,
 }
 
 

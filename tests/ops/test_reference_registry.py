@@ -22,6 +22,7 @@ OPS = sorted(registry())
 
 # Operands whose size, along some dimension, must be a number: kernels and depths of indices.
 STATIC = {("conv", 1), ("conv_transpose", 1), ("gather_nd", 1), ("scatter_nd", 1)}
+STATIC |= {("tree_ensemble", i) for i in range(6)}  # features, and tables that fit each other
 # Operands that broadcast: a symbol there is taken to be another size than 1.
 BROADCAST = {("broadcast", 0), ("attention", 3)}
 # Heads that are shared between queries must be numbers; symbols for them must be equal.

@@ -15,6 +15,7 @@ import numpy as np
 
 from cuvil.ir.core import Module
 from cuvil.ir.signature import TensorSpec
+from cuvil.reference.interpreter import run_module
 from cuvil.runtime.artifact import Artifact
 from cuvil.runtime.host import STRING, HostPlan, string_input
 from cuvil.verify.report import OutputError, Report
@@ -39,19 +40,57 @@ def with_host_steps(
     if tree is None:
         return report
     plan = HostPlan.read(tree, artifact.native.manifest.signature)
-    sizes: dict[str, int] = {}
-    for spec in plan.inputs:
-        known = numbers.get(spec.name, given.get(spec.name))
-        sizes.update((d, n) for d, n in zip(spec.shape, np.shape(known)) if isinstance(d, str))
-    strings = {
-        spec.name: string_input(given.get(spec.name, _made_up(plan, spec, sizes)), spec)
-        for spec in plan.inputs
-        if spec.dtype == STRING
-    }
-    expected = plan.run(strings)
-    found = artifact.run({**numbers, **strings})
+    public = _public_inputs(plan, numbers, given)
+    found = artifact.run(public)
+    expected: dict[str, Any] = dict(plan.run(public))
+    if plan.coded or plan.zipped:
+        # The numbers of strings depend on the order they come in: those of this very call.
+        codes = plan.codes()
+        library = plan.numbers(public, codes)
+        names = module.main.output_names
+        expected.update(plan.decoded(dict(zip(names, run_module(module, library))), codes))
     errors = tuple(_compare(name, want, found[name]) for name, want in expected.items())
     return replace(report, errors=report.errors + errors)
+
+
+def _public_inputs(
+    plan: HostPlan, numbers: Mapping[str, Array], given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Inputs as a caller has them, from the library's: strings and maps as such."""
+    sizes: dict[str, int] = {}
+    for spec in plan.inputs:
+        known = numbers.get(plan.coded.get(spec.name, spec.name), given.get(spec.name))
+        sizes.update((d, n) for d, n in zip(spec.shape, np.shape(known)) if isinstance(d, str))
+    public: dict[str, Any] = {}
+    for spec in plan.inputs:
+        if spec.name in plan.maps:
+            public[spec.name] = _map_of_rows(plan, spec.name, numbers)
+        elif spec.name in plan.coded:
+            public[spec.name] = _decoded(plan, numbers[plan.coded[spec.name]])
+        elif spec.dtype == STRING:
+            value = given.get(spec.name, _made_up(plan, spec, sizes))
+            public[spec.name] = string_input(value, spec)
+        else:
+            public[spec.name] = numbers[spec.name]
+    return public
+
+
+def _decoded(plan: HostPlan, numbers: Array) -> Array:
+    """Strings of numbers, made up where the model names none."""
+    words = list(plan.words)
+    flat = [words[i] if i < len(words) else f"word {i}" for i in numbers.reshape(-1)]
+    out = np.empty(numbers.shape, dtype=object)
+    out.reshape(-1)[:] = flat
+    return out
+
+
+def _map_of_rows(plan: HostPlan, name: str, numbers: Mapping[str, Array]) -> dict[Any, Any]:
+    found: dict[Any, Any] = {}
+    spec = plan.maps[name]
+    for column, keys in spec.columns:
+        row = numbers[column][0]
+        found.update(zip(keys, _decoded(plan, row) if spec.value == "STRING" else row.tolist()))
+    return found
 
 
 def _made_up(plan: HostPlan, spec: TensorSpec, sizes: dict[str, int]) -> Array:
@@ -69,11 +108,20 @@ def _made_up(plan: HostPlan, spec: TensorSpec, sizes: dict[str, int]) -> Array:
     return np.resize(np.array(words, dtype=object), shape)
 
 
-def _compare(name: str, expected: Array, found: Array) -> OutputError:
+def _compare(name: str, expected: Any, found: Any) -> OutputError:
+    if isinstance(expected, list):
+        expected, found = _of_maps(expected), _of_maps(found)
     if expected.shape != found.shape:
         text = f"shape {list(found.shape)} instead of {list(expected.shape)}"
         return OutputError(name, expected.shape, np.inf, np.inf, 1, (), text)
     wrong = np.argwhere(expected != found)
+    if expected.dtype.kind == "f":
+        wrong = np.argwhere(~np.isclose(found, expected, 1e-3, 1e-5, equal_nan=True))
     at = tuple(int(i) for i in wrong[0]) if len(wrong) else ()
     worst = float(bool(len(wrong)))
     return OutputError(name, expected.shape, worst, worst, len(wrong), at)
+
+
+def _of_maps(maps: list[dict[Any, float]]) -> Array:
+    """The numbers of a list of dicts, by the order of their keys."""
+    return np.array([[m[key] for key in sorted(m)] for m in maps], dtype=np.float64)

@@ -158,9 +158,7 @@ def _source_of(artifact: Artifact) -> Source:
 def _trials(artifact: Artifact, source: Source, inputs: Any) -> list[dict[str, Array]]:
     """Numeric inputs by name, one dict a trial."""
     if inputs is not None:
-        strings = {s.name for s in artifact.inputs} - {s.name for s in artifact.native.inputs}
-        given = named_inputs(artifact, inputs)
-        return [{name: value for name, value in given.items() if name not in strings}]
+        return [artifact.library_inputs(named_inputs(artifact, inputs))]
     signature = artifact.manifest.signature
     rng = np.random.default_rng(0)
     limits = integer_limits(source.module)
@@ -181,7 +179,9 @@ def named_inputs(artifact: Artifact, inputs: Any) -> dict[str, Array]:
     return {n: _as_array(v) for n, v in zip(names, values)}
 
 
-def _as_array(value: Any) -> Array:
+def _as_array(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return value
     if is_torch_tensor(value):
         from cuvil.frontends.torch_export.weights import to_numpy
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from cuvil.codegen import standalone_linalg as linalg
 from cuvil.codegen.kernel import Kernel
+from cuvil.codegen.standalone_coupling import couple_pairs
 from cuvil.codegen.standalone_custom import custom
 from cuvil.codegen.standalone_pool import pool
 from cuvil.codegen.standalone_recurrent import recurrent
@@ -13,6 +14,7 @@ from cuvil.codegen.standalone_resize import resize
 from cuvil.codegen.standalone_scan import cumsum, extreme, logcumsumexp
 from cuvil.codegen.standalone_scatter import scatter_elements, scatter_nd
 from cuvil.codegen.standalone_sort import topk
+from cuvil.codegen.standalone_trees import tree_ensemble
 from cuvil.errors import UnsupportedNode, UnsupportedOpError
 from cuvil.ir.core import Op
 from cuvil.ops.custom import CUSTOM
@@ -45,6 +47,8 @@ BUILDERS: Mapping[str, Builder] = {
     "householder_product": linalg.householder_product,
     "eigh": linalg.eigh,
     "svd": linalg.svd,
+    "tree_ensemble": tree_ensemble,
+    "couple_pairs": couple_pairs,
 }
 
 

@@ -10,6 +10,7 @@ from cuvil.ops import (
     cast,
     contraction,
     convolution,
+    coupling,
     elementwise,
     integers,
     linalg,
@@ -22,6 +23,7 @@ from cuvil.ops import (
     scans,
     special,
     structure,
+    trees,
 )
 from cuvil.ops.base import OpDef
 from cuvil.ops.custom import CUSTOM, CustomTable
@@ -36,12 +38,14 @@ _FAMILIES = (
     normalization,
     contraction,
     convolution,
+    coupling,
     pooling,
     resize,
     recurrent,
     structure,
     scans,
     linalg,
+    trees,
 )
 
 

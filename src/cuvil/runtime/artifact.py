@@ -134,6 +134,10 @@ class Artifact:
         found = self._execute_checked(self._open(), values, out)
         return {s.name: v for s, v in zip(self._outputs, found)}
 
+    def library_inputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """The library's inputs for inputs by name: the same, but for a HostArtifact."""
+        return dict(inputs)
+
     def symbols_for(self, inputs: Mapping[str, Any]) -> dict[str, int]:
         """The symbols' values for inputs by name, given as arrays or as shapes."""
         return self._signature.bind(self._shapes(inputs))

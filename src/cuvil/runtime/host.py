@@ -1,4 +1,4 @@
-"""Steps of a model that run in Python before its native code: what a library has no type for.
+"""What of a model runs in Python beside its native code: what a library has no type for.
 
 ``manifest.extra["host"]`` is an object with the keys
 
@@ -9,13 +9,19 @@
   the input of that name in the signature
 - ``outputs``: likewise; a string one also has ``value``, the name of the tensor that it is
 
+Strings that the library moves or looks up are numbers there (runtime/coded.py): such an input or
+output has ``codes``, the library's tensor, instead of a part in the steps, and ``vocabulary`` has
+the strings that the model names. One with a ``dtype`` of "map" is a dict: as an input it has
+``key``, ``value`` and ``columns``, the library's inputs and their keys; as an output it is a list
+of dicts and has ``values``, the library's output, and its ``keys``.
+
 String tensors are NumPy object arrays of Python's str.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -24,9 +30,10 @@ import numpy as np
 from cuvil.errors import ArtifactError, InputError, ShapeConstraintError
 from cuvil.ir.signature import Signature, TensorSpec
 from cuvil.runtime.arrays import is_masked
+from cuvil.runtime.coded import Codes, MapSpec, are_keys, map_spec, maps_of_rows, rows_of_map
 
 Array = np.ndarray[Any, Any]
-STRING = "str"
+STRING, MAP = "str", "map"
 _CASES: Mapping[str, Callable[[str], str]] = MappingProxyType(
     {"NONE": str, "LOWER": str.lower, "UPPER": str.upper}
 )
@@ -102,12 +109,18 @@ class HostStep:
 @dataclass(frozen=True)
 class HostPlan:
     """All steps, and the model's inputs and outputs in order; ``values`` has for each string
-    output the name of its tensor."""
+    output of a step the name of its tensor. ``coded`` has for inputs and outputs of strings the
+    library's tensor, ``maps`` the inputs that are maps, ``zipped`` the outputs that are, each with
+    the library's output and its keys."""
 
     steps: tuple[HostStep, ...]
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     values: Mapping[str, str]
+    coded: Mapping[str, str] = field(default_factory=dict)
+    maps: Mapping[str, MapSpec] = field(default_factory=dict)
+    zipped: Mapping[str, tuple[str, tuple[Any, ...]]] = field(default_factory=dict)
+    words: Mapping[str, int] = field(default_factory=dict)
 
     @staticmethod
     def read(tree: Any, signature: Signature) -> HostPlan:
@@ -117,9 +130,12 @@ class HostPlan:
         """
         if not isinstance(tree, dict):
             raise _malformed("it is not an object")
-        inputs = _specs(tree.get("inputs"), signature.inputs, "input")
-        outputs = _specs(tree.get("outputs"), signature.outputs, "output")
-        known = {spec.name for spec in inputs if spec.dtype == STRING}
+        inputs, codes_in, maps, _ = _specs(tree.get("inputs"), signature.inputs, "input")
+        outputs, codes_out, _, zipped = _specs(tree.get("outputs"), signature.outputs, "output")
+        words = tree.get("vocabulary", [])
+        if not _is_texts(words) or len(set(words)) != len(words):
+            raise _malformed("its vocabulary is no list of different texts")
+        known = {s.name for s in inputs if s.dtype == STRING and s.name not in codes_in}
         steps = []
         for item in _objects(tree.get("steps"), "steps"):
             step = _step(item)
@@ -134,12 +150,42 @@ class HostPlan:
         values = {
             item["name"]: item.get("value")
             for item in tree["outputs"]
-            if item.get("dtype") == STRING
+            if item.get("dtype") == STRING and "codes" not in item
         }
         for name, value in values.items():
             if not isinstance(value, str) or value not in known:
                 raise _malformed(f"output {name!r} is {value!r}, which nothing makes")
-        return HostPlan(tuple(steps), inputs, outputs, values)
+        numbers = {word: i for i, word in enumerate(words)}
+        coded = {**codes_in, **codes_out}
+        return HostPlan(tuple(steps), inputs, outputs, values, coded, maps, zipped, numbers)
+
+    def codes(self) -> Codes:
+        """The numbers of strings, for one call."""
+        return Codes(list(self.words), self.words)
+
+    def numbers(self, given: Mapping[str, Any], codes: Codes) -> dict[str, Any]:
+        """The library's inputs, from all inputs by name; strings are object arrays of str."""
+        found: dict[str, Any] = {}
+        for spec in self.inputs:
+            value = given[spec.name]
+            if spec.name in self.maps:
+                found.update(rows_of_map(spec.name, value, self.maps[spec.name], codes))
+            elif spec.name in self.coded:
+                found[self.coded[spec.name]] = codes.encode(value)
+            elif spec.dtype != STRING:
+                found[spec.name] = value
+        return found
+
+    def decoded(self, found: Mapping[str, Any], codes: Codes) -> dict[str, Any]:
+        """Outputs of strings and maps, from the library's outputs by name."""
+        made: dict[str, Any] = {}
+        for spec in self.outputs:
+            if spec.name in self.zipped:
+                name, keys = self.zipped[spec.name]
+                made[spec.name] = maps_of_rows(np.asarray(found[name]), keys)
+            elif spec.name in self.coded:
+                made[spec.name] = codes.decode(np.asarray(found[self.coded[spec.name]]))
+        return made
 
     def run(self, strings: Mapping[str, Array]) -> dict[str, Array]:
         """The string outputs by name, new arrays, from the string inputs by name."""
@@ -190,25 +236,42 @@ def _objects(value: Any, place: str) -> list[dict[str, Any]]:
     return value
 
 
-def _specs(value: Any, numeric: Sequence[TensorSpec], kind: str) -> tuple[TensorSpec, ...]:
-    """Specs in public order; the numeric ones must be all of the signature's, in its order."""
+def _specs(value: Any, numeric: Sequence[TensorSpec], kind: str) -> Any:
+    """Specs in public order, and what stands for those that are none of the library's: coded
+    strings, maps in, maps out. All of the library's must be there, in its order where they are
+    public."""
     table = {spec.name: spec for spec in numeric}
-    found = []
+    found: list[TensorSpec] = []
+    coded: dict[str, str] = {}
+    maps: dict[str, MapSpec] = {}
+    zipped: dict[str, tuple[str, tuple[Any, ...]]] = {}
     for item in _objects(value, f"{kind}s"):
-        name, dtype, shape = item.get("name"), item.get("dtype"), item.get("shape")
+        name, dtype, shape = item.get("name"), item.get("dtype"), item.get("shape", [])
         if not isinstance(name, str) or name in {spec.name for spec in found}:
             raise _malformed(f"an {kind} is named {name!r}")
         if dtype is None and name in table:
             found.append(table[name])
             continue
-        if dtype != STRING or name in table:
+        if dtype not in (STRING, MAP) or name in table:
             raise _malformed(f"{kind} {name!r} has dtype {dtype!r}")
         if not isinstance(shape, list) or not all(type(d) in (int, str) for d in shape):
             raise _malformed(f"the shape of {kind} {name!r} is {shape!r}")
-        found.append(TensorSpec(name, STRING, tuple(shape)))
-    if [spec for spec in found if spec.dtype != STRING] != list(numeric):
+        found.append(TensorSpec(name, dtype, tuple(shape)))
+        if dtype == MAP and kind == "input":
+            maps[name] = map_spec(item, _malformed)
+        elif dtype == MAP:
+            keys = item.get("keys")
+            if not are_keys(keys, str) and not are_keys(keys, int):
+                raise _malformed(f"the keys of {name!r} are {keys!r}")
+            zipped[name] = (str(item.get("values")), tuple(keys or ()))
+        elif "codes" in item:
+            coded[name] = str(item["codes"])
+    hidden = [*coded.values(), *(c for m in maps.values() for c, _ in m.columns)]
+    hidden += [values for values, _ in zipped.values()]
+    public = [spec.name for spec in found if spec.dtype not in (STRING, MAP)]
+    if sorted([*public, *hidden]) != sorted(table) or public != [n for n in table if n in public]:
         raise _malformed(f"its {kind}s are not those of the signature")
-    return tuple(found)
+    return tuple(found), coded, maps, zipped
 
 
 def _step(item: Mapping[str, Any]) -> HostStep:

@@ -8,7 +8,7 @@ from typing import Any
 from cuvil.errors import InputError, ShapeConstraintError
 from cuvil.ir.signature import TensorSpec
 from cuvil.runtime.artifact import Artifact
-from cuvil.runtime.host import STRING, HostPlan, string_input
+from cuvil.runtime.host import MAP, STRING, HostPlan, string_input
 from cuvil.runtime.native import Model
 from cuvil.runtime.tree import CallTree
 
@@ -16,7 +16,8 @@ from cuvil.runtime.tree import CallTree
 class HostArtifact(Artifact):
     """A compiled model some steps of which run in Python (see runtime/host.py).
 
-    Strings come in as NumPy arrays of str, and come out as object arrays of str.
+    Strings come in as NumPy arrays of str, and come out as object arrays of str. A map comes in as
+    a dict; a sequence of maps comes out as a list of dicts.
     """
 
     def __init__(self, model: Model, tree: CallTree | None, plan: HostPlan) -> None:
@@ -30,6 +31,11 @@ class HostArtifact(Artifact):
     def native(self) -> Artifact:
         """The numeric part, which is what the library computes."""
         return self._native
+
+    @property
+    def plan(self) -> HostPlan:
+        """What runs in Python."""
+        return self._host
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -48,9 +54,10 @@ class HostArtifact(Artifact):
 
         ``out`` as for other artifacts; a string output can't be given.
         """
-        for name in out or ():
-            if name in self._host.values:
-                raise InputError(f"out has the string output {name!r}, which is always new")
+        for spec in self._host.outputs:
+            if spec.dtype in (STRING, MAP) and spec.name in (out or ()):
+                kind = "string" if spec.dtype == STRING else "map"
+                raise InputError(f"out has the {kind} output {spec.name!r}, which is always new")
         return self._compute(self._by_name(inputs), out)
 
     def close(self) -> None:
@@ -64,18 +71,29 @@ class HostArtifact(Artifact):
     def _compute(self, args: Sequence[Any], out: Mapping[str, Any] | None) -> dict[str, Any]:
         """Outputs by name in order, for one value an input."""
         self._open()
-        strings, numbers = {}, {}
-        for spec, value in zip(self._host.inputs, args, strict=True):
-            if spec.dtype == STRING:
-                strings[spec.name] = string_input(value, spec)
-            else:
-                numbers[spec.name] = value
-        self._check_names({**strings, **numbers})
-        found: dict[str, Any] = dict(self._host.run(strings))
+        plan = self._host
+        given = {
+            spec.name: string_input(value, spec) if spec.dtype == STRING else value
+            for spec, value in zip(plan.inputs, args, strict=True)
+        }
+        self._check_names(given)
+        codes = plan.codes()
+        found: dict[str, Any] = dict(plan.run(given))
         # A model of strings alone leaves the library nothing to compute.
         if self._signature.inputs or self._signature.outputs or out:
-            found.update(self._native.run(numbers, out))
-        return {spec.name: found[spec.name] for spec in self._host.outputs}
+            made = self._native.run(plan.numbers(given, codes), out)
+            found.update(made)
+            found.update(plan.decoded(made, codes))
+        return {spec.name: found[spec.name] for spec in plan.outputs}
+
+    def library_inputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """The library's inputs for inputs by name: strings and maps as its numbers."""
+        specs = {spec.name: spec for spec in self._host.inputs}
+        given = {
+            name: string_input(value, specs[name]) if specs[name].dtype == STRING else value
+            for name, value in zip(specs, self._by_name(inputs), strict=True)
+        }
+        return self._host.numbers(given, self._host.codes())
 
     def _check_names(self, values: Mapping[str, Any]) -> None:
         """A dim's name stands for one size in a call, among strings and numbers alike.
@@ -107,6 +125,9 @@ class HostArtifact(Artifact):
         return self._ordered(values, self._parameters)
 
     def _shapes(self, inputs: Mapping[str, Any]) -> list[tuple[int, ...]]:
-        """Of the numeric inputs: only they decide symbols and memory."""
-        pairs = zip(self._host.inputs, self._by_name(inputs), strict=True)
-        return [tuple(getattr(v, "shape", v)) for spec, v in pairs if spec.dtype != STRING]
+        """Of the library's inputs: only they decide symbols and memory."""
+        plan, given = self._host, dict(zip(self._parameters, self._by_name(inputs), strict=True))
+        shapes = {plan.coded.get(n, n): getattr(v, "shape", v) for n, v in given.items()}
+        for spec in plan.maps.values():
+            shapes.update((column, (1, len(keys))) for column, keys in spec.columns)
+        return [tuple(shapes[spec.name]) for spec in self._signature.inputs]

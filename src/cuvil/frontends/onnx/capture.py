@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto
+from onnx import ModelProto, TensorProto
 
 from cuvil.errors import InvalidModelError, UnsupportedNode, UnsupportedOpError
 from cuvil.frontends.emitter import Emitter
@@ -16,10 +16,11 @@ from cuvil.frontends.onnx.load import load_model, opset_table
 from cuvil.frontends.onnx.node import Item, ItemList
 from cuvil.frontends.onnx.scope import Context, Scope
 from cuvil.frontends.onnx.strings import StringPart, string_part
+from cuvil.frontends.onnx.texts import CODES, VALUES, MapInput, Maps, Texts, host_tree, text_entry
 from cuvil.frontends.onnx.types import UnsupportedType, dtype_from, type_name
 from cuvil.frontends.onnx.walk import Frame, Walker
 from cuvil.ir.core import Module, Value
-from cuvil.ir.types import DType, TensorType, dtype_of
+from cuvil.ir.types import I64, DType, TensorType, dtype_of
 from cuvil.sym.constraint import Constraint
 from cuvil.sym.dim import Dim
 
@@ -70,10 +71,12 @@ def capture_onnx(
     }
     name = model.graph.name or "model"
     call = {}
+    made = dict(zip(names, outputs, strict=True))
     if strings is not None:
-        made = dict(zip(names, outputs, strict=True))
         parts = [_labels(n, made.get(n)) for n in graph_names]
         call["host"] = strings.tree(inputs.names(), parts)
+    elif inputs.texts or any(isinstance(item, (Texts, Maps)) for item in outputs):
+        call["host"] = host_tree(context.words, inputs.names(), inputs.texts, made)
     return emitter.finish(values, labels, asked, name, source=facts, call=call)
 
 
@@ -96,6 +99,7 @@ class _Inputs:
         self.shapes = shapes
         self.fixed = fixed
         self.problems: list[UnsupportedNode] = []
+        self.texts: dict[str, dict[str, Any]] = {}
         stored = {t.name for t in model.graph.initializer}
         stored |= {t.values.name for t in model.graph.sparse_initializer}
         self.protos = [value for value in model.graph.input if value.name not in stored]
@@ -126,12 +130,16 @@ class _Inputs:
 
     def _declare(self, proto: Any) -> Item | None:
         kind = proto.type.WhichOneof("value") or "no type"
+        if kind == "map_type":
+            return self._map(proto)
         if kind != "tensor_type":
             word = kind.removesuffix("_type")
             reason = f"the input is of kind {word}, and how many tensors it holds is not known"
             place = f"input {proto.name}"
             self.problems.append(UnsupportedNode(word, "", place, reason, SEQUENCE_HINT))
             return None
+        if proto.type.tensor_type.elem_type == TensorProto.STRING:
+            return self._text(proto)
         try:
             dtype = dtype_from(proto.type.tensor_type.elem_type)
         except UnsupportedType as error:
@@ -144,6 +152,29 @@ class _Inputs:
         declared, given = self._dims(proto)
         shape = self.dims.shape(proto.name, declared, given)
         return self.context.e.input(proto.name, TensorType(shape, dtype))
+
+    def _text(self, proto: Any) -> Texts:
+        """Strings, which the library gets as numbers."""
+        words = self.context.words
+        if proto.name in self.fixed:
+            array = np.asarray(self.fixed[proto.name])
+            numbers = words.numbers(str(w) for w in array.reshape(-1)).reshape(array.shape)
+            return Texts(self.context.e.weight(numbers, proto.name))
+        shape = self.dims.shape(proto.name, *self._dims(proto))
+        self.texts[proto.name] = text_entry(proto.name, shape)
+        return Texts(self.context.e.input(proto.name + CODES, TensorType(shape, I64)))
+
+    def _map(self, proto: Any) -> MapInput:
+        """A map, of which the library gets the values of keys that the model names."""
+        kind = proto.type.map_type
+        columns = self.context.words.columns.setdefault(proto.name, [])
+        texts = kind.key_type == TensorProto.STRING
+        values = kind.value_type.tensor_type.elem_type
+        self.texts[proto.name] = {
+            "name": proto.name, "dtype": "map", "columns": columns,
+            "key": "str" if texts else "i64", "value": type_name(values),
+        }  # fmt: skip
+        return MapInput(proto.name, texts, values)
 
     def _fixed(self, name: str, dtype: DType) -> Value:
         array = np.asarray(self.fixed[name])
@@ -185,18 +216,30 @@ def _flatten(
     labels: list[str] = []
     for name, item in zip(names, outputs, strict=True):
         if item is not None:
-            values.extend(item.items if isinstance(item, ItemList) else [item])
+            values.extend(_values(item))
             labels.extend(_labels(name, item))
         elif not problems:
             problems.append(UnsupportedNode("output", "", name, "it was not computed"))
     return values, labels
 
 
+def _values(item: Item) -> list[Value]:
+    if isinstance(item, ItemList):
+        return list(item.items)
+    if isinstance(item, (Texts, Maps)):
+        return [item.value]
+    if isinstance(item, Value):
+        return [item]
+    kind = "a map" if isinstance(item, MapInput) else "an optional without a value"
+    raise InvalidModelError(f"an output of the model is {kind}, as it came in")
+
+
 def _labels(name: str, item: Item | None) -> list[str]:
     """The names of an output's tensors: its own, or one for each item of a sequence."""
     if isinstance(item, ItemList):
         return [f"{name}_{i}" for i in range(len(item.items))]
-    return [name]
+    return [name + CODES if isinstance(item, Texts) else
+            name + VALUES if isinstance(item, Maps) else name]  # fmt: skip
 
 
 def _declared_notes(model: ModelProto, outputs: Mapping[str, Item | None]) -> list[str]:

@@ -11,8 +11,9 @@ import numpy as np
 from cuvil.errors import InvalidModelError
 from cuvil.frontends.emitter import Emitter
 from cuvil.frontends.onnx.knowledge import MOST_DIMS, Knowledge
+from cuvil.frontends.onnx.texts import MapInput, Maps, TextPart, Texts
 from cuvil.ir.core import Value
-from cuvil.ir.types import DType, Shape
+from cuvil.ir.types import I64, DType, Shape, TensorType
 from cuvil.sym.expr import Dim, Expr
 
 Array = np.ndarray[Any, Any]
@@ -39,7 +40,7 @@ class Nothing:
     """An optional without a value."""
 
 
-Item = Value | ItemList | Nothing
+Item = Value | ItemList | Nothing | Texts | Maps | MapInput
 Result = Item | Sequence[Item | None]
 # None: ONNX's own function of the operator is taken instead.
 Handler = Callable[["Node"], Union[Result, None]]
@@ -60,6 +61,7 @@ class Node:
         emitter: Emitter,
         knowledge: Knowledge,
         folder: str | None = None,
+        words: TextPart | None = None,
     ) -> None:
         self.op = op
         self.domain = domain
@@ -70,12 +72,16 @@ class Node:
         self.e = emitter
         self.knowledge = knowledge
         self.folder = folder
+        self.words = words if words is not None else TextPart()
 
     def __getitem__(self, index: int) -> Value:
         """A tensor input that must be there."""
         item = self.inputs[index] if index < len(self.inputs) else None
         if item is None:
             raise InvalidModelError(f"{self.op} needs an input {index}", where=str(self.e.loc))
+        if isinstance(item, (Texts, Maps, MapInput)):
+            kind = "strings" if isinstance(item, Texts) else "maps"
+            raise Refused(f"{kind} are not supported", f"do the work on {kind} before the model")
         if not isinstance(item, Value):
             kind = "a sequence" if isinstance(item, ItemList) else "an optional without a value"
             raise InvalidModelError(f"{self.op}: input {index} is {kind}", where=str(self.e.loc))
@@ -88,7 +94,7 @@ class Node:
         """This node with other inputs (and attributes), to be read by another translation."""
         return Node(
             op or self.op, self.domain, version or self.version, inputs, self.outputs,
-            self.attrs if attrs is None else attrs, self.e, self.knowledge, self.folder,
+            self.attrs if attrs is None else attrs, self.e, self.knowledge, self.folder, self.words,
         )  # fmt: skip
 
     def optional(self, index: int) -> Value | None:
@@ -190,3 +196,21 @@ class Node:
     def dtype(self) -> DType:
         """The first input's element type."""
         return self[0].type.dtype
+
+    def texts(self, words: Sequence[str], at: Value) -> Texts:
+        """The strings at places in a list."""
+        numbers = self.e.weight(self.words.numbers(words))
+        return Texts(self.e.op("gather", numbers, self.e.cast(at, I64), axis=0))
+
+    def text_position(self, item: Texts, words: Sequence[str], absent: int) -> Value:
+        """For each string its place in a list, the first of equals, or ``absent``."""
+        table = self.words.table(words, absent)
+        number = self.e.with_scalar("min", item.value, len(table) - 1)
+        return self.e.op("gather", self.e.weight(table), number, axis=0)
+
+    def map_columns(self, item: MapInput, keys: Sequence[Any], dtype: DType) -> Value:
+        """The values of a map's keys as one row, 0 for keys it does not have."""
+        made = self.words.columns.setdefault(item.name, [])
+        name = f"{item.name}.columns{len(made)}"
+        made.append({"input": name, "keys": list(keys)})
+        return self.e.input(name, TensorType((1, len(keys)), dtype))

@@ -11,7 +11,8 @@ from cuvil.errors import InvalidModelError, UnsupportedNode
 from cuvil.frontends.emitter import Emitter
 from cuvil.frontends.onnx.knowledge import Knowledge
 from cuvil.frontends.onnx.node import Item
-from cuvil.frontends.onnx.types import sparse_array, tensor_array
+from cuvil.frontends.onnx.texts import TextPart, Texts
+from cuvil.frontends.onnx.types import sparse_array, string_list, tensor_array
 
 MAX_NODES = 1_000_000
 
@@ -28,6 +29,7 @@ class Context:
         }
         self.problems: list[UnsupportedNode] = []
         self.notes: list[str] = []
+        self.words = TextPart()
         self.translated = 0
 
     def count_node(self) -> None:
@@ -37,6 +39,14 @@ class Context:
             raise InvalidModelError(
                 f"the model has more than {MAX_NODES} nodes once its functions are written out"
             )
+
+    def constant_texts(self, tensor: Any) -> Texts | None:
+        """A constant of strings, None for one of numbers."""
+        words = string_list(tensor)
+        if words is None:
+            return None
+        numbers = self.words.numbers(words).reshape([int(d) for d in tensor.dims])
+        return Texts(self.e.weight(numbers, tensor.name))
 
 
 def domain_of(domain: str) -> str:
@@ -87,6 +97,10 @@ class Scope:
         if array is not None:
             return self.context.e.weight(array, name)
         if name in self.stored:
+            texts = self.context.constant_texts(self.stored[name])
+            if texts is not None:
+                self.values[name] = texts
+                return texts
             array = tensor_array(self.stored[name], self.context.folder)
         elif name in self.sparse:
             array = sparse_array(self.sparse[name], self.context.folder)

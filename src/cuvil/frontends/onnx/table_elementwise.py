@@ -8,7 +8,8 @@ import numpy as np
 
 from cuvil.errors import InvalidModelError
 from cuvil.frontends.onnx.node import Handler, Node, Refused
-from cuvil.frontends.onnx.types import dtype_from, sparse_array, tensor_array
+from cuvil.frontends.onnx.texts import Texts
+from cuvil.frontends.onnx.types import dtype_from, sparse_array, string_list, tensor_array
 from cuvil.ir.core import Value
 from cuvil.ir.types import BOOL, F32, F64, I64, NARROW_FLOATS, DType
 
@@ -178,7 +179,7 @@ def _dropout(n: Node) -> list[Value | None]:
     return [n[0], n.e.broadcast(n.e.scalar(1, kind), n[0].type.shape)]
 
 
-def _constant(n: Node) -> Value:
+def _constant(n: Node) -> Value | Texts:
     """All forms of Constant-13: a tensor, a sparse one, numbers."""
     for name, kind in (
         ("value_float", F32),
@@ -188,13 +189,19 @@ def _constant(n: Node) -> Value:
     ):
         if name in n.attrs:
             return n.e.weight(np.array(n.attrs[name], dtype=kind.numpy))
-    if "value_string" in n.attrs or "value_strings" in n.attrs:
-        raise Refused("strings are not supported", "do the work on text before the model")
+    for name in ("value_string", "value_strings"):
+        if name in n.attrs:
+            numbers = n.words.numbers(n.attrs[name] if name[-1] == "s" else [n.attrs[name]])
+            return Texts(n.e.weight(numbers if name[-1] == "s" else numbers.reshape(())))
     if "sparse_value" in n.attrs:
         array = sparse_array(n.attrs["sparse_value"], n.folder)
         return n.e.weight(array, n.outputs[0])
     if "value" not in n.attrs:
         raise InvalidModelError("Constant has no value")
+    words = string_list(n.attrs["value"])
+    if words is not None:
+        numbers = n.words.numbers(words).reshape([int(d) for d in n.attrs["value"].dims])
+        return Texts(n.e.weight(numbers, n.outputs[0]))
     return n.e.weight(tensor_array(n.attrs["value"], n.folder), n.outputs[0])
 
 

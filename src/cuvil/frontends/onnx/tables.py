@@ -14,6 +14,11 @@ from cuvil.frontends.onnx import (
     table_conv,
     table_elementwise,
     table_linear,
+    table_ml_encode,
+    table_ml_features,
+    table_ml_linear,
+    table_ml_maps,
+    table_ml_trees,
     table_movement,
     table_ms_activation,
     table_ms_attention,
@@ -70,6 +75,13 @@ _DOMAINS: Mapping[str, Sequence[ModuleType]] = MappingProxyType(
             table_ms_product,
             table_ms_quant,
         ),
+        "ai.onnx.ml": (
+            table_ml_encode,
+            table_ml_features,
+            table_ml_linear,
+            table_ml_maps,
+            table_ml_trees,
+        ),
     }
 )
 
@@ -116,9 +128,6 @@ _DOMAIN_REASONS: Mapping[str, Reason] = MappingProxyType(
     {
         "ai.onnx.preview.training": (
             "operators of training are not supported", "export the model for inference",
-        ),
-        "ai.onnx.ml": (
-            "classical machine learning operators are not supported", "run that part outside",
         ),
     }
 )  # fmt: skip

@@ -99,6 +99,21 @@ def tensor_array(tensor: TensorProto, folder: str | None = None) -> Array:
     return array.astype(dtype.numpy, copy=False).reshape(shape)
 
 
+def string_list(tensor: TensorProto) -> list[str] | None:
+    """The elements of a tensor of strings, None for one of numbers. Raises InvalidModelError."""
+    if tensor.data_type != TensorProto.STRING:
+        return None
+    count = math.prod(int(d) for d in tensor.dims)
+    if len(tensor.string_data) != count or any(d < 0 for d in tensor.dims):
+        raise InvalidModelError(
+            f"tensor {tensor.name!r} needs {count} strings, it has {len(tensor.string_data)}"
+        )
+    try:
+        return [text.decode() for text in tensor.string_data]
+    except UnicodeDecodeError:
+        raise InvalidModelError(f"tensor {tensor.name!r} holds text that is not UTF-8") from None
+
+
 def _typed_array(tensor: TensorProto, dtype: DType, count: int) -> Array:
     field = getattr(tensor, _FIELDS.get(dtype, "int32_data"))
     packed = dtype.bits in (2, 4)  # a number holds a byte of them; one of 6 bits is a number

@@ -20,10 +20,11 @@ from cuvil.frontends.onnx.gradient import DOMAIN as TRAINING
 from cuvil.frontends.onnx.gradient import gradient
 from cuvil.frontends.onnx.graph import node_label, ordered
 from cuvil.frontends.onnx.load import opset_table
-from cuvil.frontends.onnx.node import Item, ItemList, Node, Nothing, Refused
+from cuvil.frontends.onnx.node import Item, Node, Refused
 from cuvil.frontends.onnx.scope import Context, Scope, domain_of
 from cuvil.frontends.onnx.table_control import CONTROL
 from cuvil.frontends.onnx.tables import HANDLERS, reason, refused_by_name
+from cuvil.frontends.onnx.texts import COMPARES, Texts, moved
 from cuvil.frontends.onnx.types import UnsupportedType
 from cuvil.ir.core import Location, Value
 
@@ -157,9 +158,14 @@ class Walker:
             opsets = opset_table(function.opset_import)
             return self._call(frame, place, function, inputs, raw, opsets)
         attrs = {name: python_value(a) for name, a in raw.items()}
+        key = (place.domain, proto.op_type)
+        given = [item.value if isinstance(item, Texts) else item for item in inputs]
+        only_moved = any(isinstance(i, Texts) for i in inputs) and moved(key, inputs)
+        alike = key == COMPARES and all(isinstance(i, Texts) for i in inputs)
         node = Node(
-            proto.op_type, place.domain, place.version, inputs, proto.output, attrs,
-            self.context.e, self.context.knowledge, self.context.folder,
+            proto.op_type, place.domain, place.version,
+            given if only_moved or alike else inputs, proto.output, attrs,
+            self.context.e, self.context.knowledge, self.context.folder, self.context.words,
         )  # fmt: skip
         own = custom.registered(place.domain, proto.op_type)
         if own is not None and (place.domain, proto.op_type) not in HANDLERS:
@@ -174,7 +180,8 @@ class Walker:
         if result is None:
             body, opsets, defaults = expansion(node, proto, raw)
             return self._call(frame, place, body, inputs, {**defaults, **raw}, opsets)
-        return [result] if isinstance(result, (Value, ItemList, Nothing)) else list(result)
+        results = list(result) if isinstance(result, (list, tuple)) else [result]
+        return [Texts(r) if isinstance(r, Value) else r for r in results] if only_moved else results
 
     def _call(
         self,
