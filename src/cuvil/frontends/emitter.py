@@ -18,6 +18,7 @@ from cuvil.ops.base import ShapeContext
 from cuvil.ops.movement import slice_size
 from cuvil.ops.typing import Inference
 from cuvil.sym.constraint import Constraint
+from cuvil.sym.equality import Equality
 from cuvil.sym.expr import Dim, add, maximum, minimum
 
 
@@ -73,6 +74,14 @@ class Emitter:
         if level < 0 or home is self._regions[level].block:
             return value
         return self._regions[level].take(self._bring(value, level - 1), self.builder)
+
+    def same_type(self, a: TensorType, b: TensorType, extra: Sequence[Constraint] = ()) -> bool:
+        """Whether dtypes and ranks are equal, and the sizes as far as can be proved."""
+        if a.shape == b.shape or a.dtype != b.dtype or a.rank != b.rank:
+            return a == b
+        known = [*self.context.constraints, *extra]
+        prove = Equality(self.context.symbols, known).proved
+        return all(prove(x, y) for x, y in zip(a.shape, b.shape, strict=True))
 
     def branch(
         self, condition: Value, regions: Sequence[Region], types: Sequence[TensorType]

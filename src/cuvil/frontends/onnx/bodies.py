@@ -11,9 +11,7 @@ from cuvil.errors import UnsupportedNode
 from cuvil.frontends.onnx.knowledge import Knowledge
 from cuvil.frontends.onnx.node import Item, ItemList, Node, Nothing, Refused
 from cuvil.ir.core import Value
-from cuvil.ir.types import TensorType
 from cuvil.sym.constraint import Constraint
-from cuvil.sym.equality import Equality
 
 NEGATED = {"==": "!=", "!=": "==", "<=": ">", "<": ">=", ">=": "<", ">": "<="}
 _COMPARISONS = {"eq": "==", "ne": "!=", "le": "<=", "lt": "<", "ge": ">=", "gt": ">"}
@@ -139,12 +137,3 @@ def unlike(a: Sequence[Form], b: Sequence[Form], x: list[Value], y: list[Value])
         if v.type.rank != w.type.rank:
             return f"output {i} has rank {v.type.rank} in one and {w.type.rank} in the other"
     return None
-
-
-def equal_dims(n: Node, a: TensorType, b: TensorType, extra: Sequence[Constraint] = ()) -> bool:
-    """Whether two types of one rank have the same sizes, as far as can be proved."""
-    if a.shape == b.shape:
-        return True
-    context = n.e.context
-    prove = Equality(context.symbols, [*context.constraints, *extra]).proved
-    return all(prove(x, y) for x, y in zip(a.shape, b.shape, strict=True))

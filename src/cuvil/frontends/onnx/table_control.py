@@ -12,7 +12,6 @@ from cuvil.frontends.onnx.bodies import (
     Inline,
     Lost,
     assumed,
-    equal_dims,
     flatten,
     inlined,
     rebuild,
@@ -89,9 +88,9 @@ def _joined(n: Node, condition: Value, a: _Branch, b: _Branch) -> list[Item]:
     has those of the other branch."""
     types = []
     for i, (x, y) in enumerate(zip(a.types, b.types, strict=True)):
-        if equal_dims(n, x, y, requirements(a.region.block)):
+        if n.e.same_type(x, y, requirements(a.region.block)):
             types.append(y)
-        elif equal_dims(n, x, y, requirements(b.region.block)):
+        elif n.e.same_type(x, y, requirements(b.region.block)):
             types.append(x)
         else:
             raise Refused(

@@ -12,7 +12,6 @@ from cuvil.frontends.onnx.bodies import (
     Inline,
     Lost,
     attempt,
-    equal_dims,
     flatten,
     inlined,
     rebuild,
@@ -143,7 +142,7 @@ def _check_carried(
     if fault is not None:
         raise Refused(f"a value that goes from trip to trip changes: {fault}", _CHANGES)
     for i, (a, b) in enumerate(zip(inits, values, strict=True)):
-        if not equal_dims(n, a.type, b.type):
+        if not n.e.same_type(a.type, b.type):
             raise Refused(
                 f"the value {i} that goes from trip to trip begins as {a.type}, and becomes "
                 f"{b.type}", _CHANGES,

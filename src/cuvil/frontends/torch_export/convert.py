@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ from torch.fx import Node
 
 from cuvil.errors import CuvilError, InvalidModelError, UnsupportedNode
 from cuvil.frontends.torch_export.call import Call, Refused, Rule
+from cuvil.frontends.torch_export.control import HIGHER_ORDER
 from cuvil.frontends.torch_export.custom import registered_rule
 from cuvil.frontends.torch_export.emit import TorchEmitter
 from cuvil.frontends.torch_export.pairs import Pair, part_dtype
@@ -19,7 +20,7 @@ from cuvil.frontends.torch_export.scalars import scalar_result
 from cuvil.frontends.torch_export.stand_ins import NAMESPACE
 from cuvil.frontends.torch_export.symbols import TorchSymbols, Untranslatable
 from cuvil.frontends.torch_export.table import SILENT, rule_for
-from cuvil.frontends.torch_export.weights import Weights, dtype_from_torch
+from cuvil.frontends.torch_export.weights import Weights, dtype_from_torch, to_numpy
 from cuvil.ir.core import Location, Value
 from cuvil.ir.types import TensorType
 from cuvil.sym.constraint import Constraint
@@ -75,19 +76,54 @@ class Converter:
         for node in graph.nodes:
             if node.op == "placeholder":
                 self._placeholder(node, inputs)
-            elif node.op == "call_function":
-                self._call(node)
             elif node.op == "output":
                 return self._outputs(node)
             else:
-                self._refuse(node, f"a node of kind {node.op}", "")
+                self._step(node)
         raise InvalidModelError("the program has no output node")
+
+    def inline(self, module: torch.fx.GraphModule, values: Sequence[Any]) -> list[Any]:
+        """What a graph inside the program gives for these values, translated where the emitter
+        stands. Conditions that its nodes demand hold there alone."""
+        demanded = len(self.assumed)
+        rest = iter(values)
+        for node in module.graph.nodes:
+            if node.op == "placeholder":
+                self.env[node] = next(rest)
+            elif node.op == "output":
+                for c in self.assumed[demanded:]:
+                    self.e.context.require(c.left, c.relation, c.right, c.origin)
+                del self.assumed[demanded:]
+                if not self._lost.isdisjoint(node.all_input_nodes):
+                    raise Refused("a node inside it has no translation")
+                found = self.value(node.args[0])
+                return found if isinstance(found, list) else [found]
+            else:
+                self._step(node)
+        raise InvalidModelError("a graph inside the program has no output node")
+
+    def _step(self, node: Node) -> None:
+        if node.op == "call_function":
+            self._call(node)
+        elif node.op == "get_attr":
+            self._attribute(node)
+        else:
+            self._refuse(node, f"a node of kind {node.op}", "")
+
+    def _attribute(self, node: Node) -> None:
+        """A graph that an operator holds, or a tensor that a graph does."""
+        found: Any = node.graph.owning_module
+        for name in str(node.target).split("."):
+            found = getattr(found, name, None)
+        if isinstance(found, torch.Tensor):
+            found = self.e.weight(to_numpy(found), str(node.target))
+        self.env[node] = found
 
     def _outputs(self, node: Node) -> list[Value]:
         """The output tensors; one that no rule has made is refused, not dropped."""
         values: list[Value] = []
         for item in node.args[0]:  # type: ignore[union-attr]
-            value = self._value(item)
+            value = self.value(item)
             if isinstance(value, Value):
                 values.append(value)
             elif item in self._lost:
@@ -107,11 +143,12 @@ class Converter:
             parts = [self.e.weight(array, name) for array in arrays]
             self.env[node] = parts[0] if len(parts) == 1 else Pair(*parts)
 
-    def _value(self, item: Any) -> Any:
+    def value(self, item: Any) -> Any:
+        """What stands for an argument: a value, a graph, a number, a list of those."""
         if isinstance(item, Node):
             return self.env.get(item)
         if isinstance(item, (list, tuple)):
-            return [self._value(i) for i in item]
+            return [self.value(i) for i in item]
         return item
 
     def _call(self, node: Node) -> None:
@@ -124,9 +161,12 @@ class Converter:
             self._poison(node, meta)
             return
         if node.target is operator.getitem:
-            self.env[node] = self._value(node.args[0])[node.args[1]]
+            self.env[node] = self.value(node.args[0])[node.args[1]]
             return
         try:
+            if isinstance(node.target, torch._ops.HigherOrderOperator):
+                self.env[node] = self._higher_order(node, meta)
+                return
             if not isinstance(node.target, torch._ops.OpOverload) or not _has_tensor(meta):
                 self._scalar(node, meta)
                 return
@@ -139,6 +179,15 @@ class Converter:
             error.stage = error.stage or "capture"
             raise
 
+    def _higher_order(self, node: Node, meta: Any) -> Any:
+        rule = HIGHER_ORDER.get(op_key(node.target))
+        if rule is None:
+            raise Refused("Cuvil has no rule for it")
+        results = rule(self, node)
+        metas = list(meta) if isinstance(meta, (list, tuple)) else [meta]
+        checked = [self._checked(v, m) for v, m in zip(results, metas, strict=True)]
+        return checked if isinstance(meta, (list, tuple)) else checked[0]
+
     def _scalar(self, node: Node, meta: Any) -> None:
         key = op_key(node.target)
         if key == "_assert_scalar":
@@ -146,7 +195,7 @@ class Converter:
         elif key in ("sym_constrain_range", "sym_constrain_range_for_size"):
             self._range(node)
         elif key not in SILENT:
-            args = [self._value(a) for a in node.args]
+            args = [self.value(a) for a in node.args]
             self.env[node] = scalar_result(self.e, self.symbols, key, args, meta)
 
     def _assert(self, node: Node) -> None:
@@ -162,7 +211,7 @@ class Converter:
             raise Refused(f"its condition can't be checked: {error}") from None
 
     def _range(self, node: Node) -> None:
-        size = self._value(node.args[0])
+        size = self.value(node.args[0])
         ends = ((">=", node.kwargs.get("min")), ("<=", node.kwargs.get("max")))
         for relation, end in ends:
             if isinstance(end, int) and not isinstance(size, Value):
@@ -198,7 +247,7 @@ class Converter:
                 item = node.kwargs[parameter.name]
             else:
                 item = parameter.default_value if parameter.has_default_value() else None
-            args[parameter.name] = self._value(item)
+            args[parameter.name] = self.value(item)
             arg_metas[parameter.name] = item.meta.get("val") if isinstance(item, Node) else item
         overload = str(getattr(target, "_overloadname", ""))
         return Call(self.e, key, overload, args, arg_metas, metas, self.symbols)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -19,6 +19,7 @@ _HIDDEN_ALIASES = frozenset(
     {"dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout", "type_as", "einsum",
      "broadcast_tensors", "meshgrid", "atleast_1d", "atleast_2d", "atleast_3d"}
 )  # fmt: skip
+_VMAP = "torch._functorch.predispatch"
 
 
 def _mutates(node: Node) -> bool:
@@ -41,7 +42,10 @@ def _storage(node: Node) -> int | None:
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor):
         return None
-    return int(value.untyped_storage()._cdata)
+    try:
+        return int(value.untyped_storage()._cdata)
+    except NotImplementedError:  # inside a vmap, whose writes are followed by tracing once more
+        return None
 
 
 def _plain_chain(node: Node, written: Node) -> bool:
@@ -137,6 +141,22 @@ def _refuse_hidden_writes(program: ExportedProgram) -> None:
             )
 
 
+def _inner_nodes(program: ExportedProgram) -> Iterator[Node]:
+    """The nodes of the graphs that operators of the program hold."""
+    for module in program.graph_module.modules():
+        if isinstance(module, torch.fx.GraphModule) and module is not program.graph_module:
+            yield from module.graph.nodes
+
+
+def _needs_retrace(program: ExportedProgram) -> bool:
+    """Whether a graph inside writes in place, or vmap has left its marks: renaming can't follow
+    either."""
+    if any(_mutates(n) for n in _inner_nodes(program)):
+        return True
+    nodes = (*program.graph.nodes, *_inner_nodes(program))
+    return any(getattr(n.target, "__module__", "") == _VMAP for n in nodes)
+
+
 def functional(program: ExportedProgram) -> ExportedProgram:
     """The program without in-place ops on aliased tensors.
 
@@ -145,12 +165,14 @@ def functional(program: ExportedProgram) -> ExportedProgram:
     """
     if any(_mutates(n) for n in program.graph.nodes):
         _drop_dropout(program)
-    if not has_entangled_writes(program):
+    if not has_entangled_writes(program) and not _needs_retrace(program):
         return program
     _refuse_hidden_writes(program)
     try:
         with honest_shapes():
             plain: ExportedProgram = program.run_decompositions({})
+            if _needs_retrace(plain):
+                raise InvalidModelError("a graph inside it still writes in place")
             return plain
     except Exception as error:
         raise InvalidModelError(
@@ -182,7 +204,7 @@ def written_buffers(program: ExportedProgram) -> list[str]:
 def missing(program: ExportedProgram) -> set[Any]:
     """The operators of a program that have no rule."""
     found = set()
-    for node in program.graph.nodes:
+    for node in (*program.graph.nodes, *_inner_nodes(program)):
         if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
             key = op_key(node.target)
             numeric = not isinstance(node.meta.get("val"), (torch.Tensor, list, tuple))
