@@ -178,6 +178,11 @@ def _invoke_subgraph(c: Graphs, node: Node) -> list[Value]:
     return _tensors(c.inline(c.value(node.args[0]), c.value(node.args[2:])))
 
 
+def _packed(c: Graphs, node: Node) -> list[Value]:
+    """invoke_quant_packed(graph, operands...)"""
+    return _tensors(c.inline(c.value(node.args[0]), c.value(node.args[1:])))
+
+
 def _with_grad(c: Graphs, node: Node) -> list[Value]:
     """wrap_with_set_grad_enabled(enabled, graph, operands...)"""
     return _tensors(c.inline(c.value(node.args[1]), c.value(node.args[2:])))
@@ -198,5 +203,6 @@ HIGHER_ORDER: Mapping[str, HigherOrder] = {
     "map_impl": _map,
     "associative_scan": _associative_scan,
     "invoke_subgraph": _invoke_subgraph,
+    "invoke_quant_packed": _packed,
     "wrap_with_set_grad_enabled": _with_grad,
 }

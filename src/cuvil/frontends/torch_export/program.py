@@ -217,8 +217,11 @@ def _export(flat: _Flat, traced: Traced) -> ExportedProgram:
         for axes in traced.spec.axes
     )
     with ExitStack() as stack:
-        stack.enter_context(honest_shapes())
+        if any(hints):  # else no size of this program is dynamic; those inside torch.map's may be
+            stack.enter_context(honest_shapes())
         stack.enter_context(symbolic_functions())
+        # What dynamo has seen before must not decide which sizes are symbols.
+        stack.enter_context(torch._dynamo.config.patch(automatic_dynamic_shapes=False))
         traced.places = stack.enter_context(guard_places())
         try:
             return torch.export.export(
