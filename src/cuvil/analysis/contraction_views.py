@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cuvil.analysis.index_map import View, merge_dims, row_major, trace_view
 from cuvil.ir.core import Block, Op, Value
-from cuvil.ir.types import BOOL, F32
+from cuvil.ir.types import BOOL, F32, I8, I32, U8, DType
 from cuvil.sym.expr import Dim, product
 from cuvil.sym.facts import Facts
 
@@ -102,6 +102,10 @@ def operand_fits(op: Op, index: int, facts: Facts) -> bool:
 
 
 def _matmul_operand_fits(op: Op, index: int, view: View, value: Value) -> bool:
+    if index == 0 and is_byte_product(op):
+        columns = -2 if op.attrs.get("trans_a") else -1
+        if view.strides[columns] != 1 and view.shape[columns] != 1:
+            return False
     lead = merge_dims(view.shape[:-2], view.strides[:-2])
     if lead is None:
         return False
@@ -119,7 +123,7 @@ NATIVE_RANK = {"conv": 5, "conv_transpose": 4}
 def has_kernel(op: Op) -> bool:
     """Whether this contraction has a native kernel (others are written as plain loops)."""
     if op.short == "matmul":
-        return op.type.dtype == F32 and all(v.type.dtype == F32 for v in op.operands)
+        return is_byte_product(op) or all(t == F32 for t in (op.type.dtype, *_dtypes(op)))
     if op.short == "attention":
         return all(v.type.dtype == F32 for v in op.operands[:3]) and (
             len(op.operands) < 4 or op.operands[3].type.dtype in (F32, BOOL)
@@ -128,6 +132,17 @@ def has_kernel(op: Op) -> bool:
         last = op.type.rank <= NATIVE_RANK[op.short] and bool(op.attrs.get("channels_last"))
         return last and op.type.dtype == F32 and _is_constant(op.operands[1])
     return False
+
+
+def _dtypes(op: Op) -> list[DType]:
+    return [v.type.dtype for v in op.operands]
+
+
+def is_byte_product(op: Op) -> bool:
+    """Whether this matmul is one of native/gemm_i8.hpp: bytes by constant i8, summed in i32."""
+    a, b = _dtypes(op)
+    known = op.short == "matmul" and op.type.dtype == I32 and a in (U8, I8) and b == I8
+    return known and not op.attrs.get("trans_b") and _is_constant(op.operands[1])
 
 
 def _is_constant(value: Value) -> bool:

@@ -8,6 +8,7 @@ from cuvil.analysis.contraction_views import (
     MatmulForm,
     attention_views,
     has_kernel,
+    is_byte_product,
     matmul_form,
 )
 from cuvil.analysis.index_map import LOCAL, Index, View, delinearize, trace_view
@@ -16,7 +17,7 @@ from cuvil.codegen.loops import Loop, loop_facts, loop_names
 from cuvil.codegen.scalar import Point, Writer, buffer_name
 from cuvil.errors import CuvilError, UnsupportedNode, UnsupportedOpError
 from cuvil.ir.core import Op, Value
-from cuvil.ir.types import BOOL
+from cuvil.ir.types import BOOL, I8, I32
 from cuvil.sym.expr import Dim, add, floordiv, minimum, mul, product, symbol
 from cuvil.sym.facts import Facts
 from cuvil.target.base import Target
@@ -95,8 +96,11 @@ class Call:
             if at != index:
                 place = str(self.main.loc)
                 raise CuvilError("an epilogue reads its tile out of place", where=place)
-            return "tile[row * ld + column]"
+            return f"{tile_name}[row * ld + column]"
 
+        whole = self.main.type.dtype == I32
+        tile_name = "sums" if whole else "tile"
+        cast = "  const cuvil::vi_element* sums = (const cuvil::vi_element*)tile;\n" if whole else ""
         writer.bound[id(self.main.results[0])] = tile
         point = Point(writer, 3)
         for (inside, result), name in zip(self.outputs, self.names, strict=True):
@@ -106,7 +110,7 @@ class Call:
         self.kernel.body += (
             "void finish_tile(const void* context, const float* tile, int64_t ld, "
             f"int64_t {uses_batch}, int64_t m0,\n"
-            "                 int64_t rows, int64_t n0, int64_t columns) {\n@UNPACK@\n"
+            f"                 int64_t rows, int64_t n0, int64_t columns) {{\n@UNPACK@\n{cast}"
             "  for (int64_t row = 0; row < rows; ++row) {\n"
             "    const int64_t m = m0 + row;\n"
             "    CUVIL_INDEPENDENT\n"
@@ -138,24 +142,42 @@ def _matmul(op: Op, main: Op, facts: Facts, target: Target) -> Kernel:
     if form is None:
         raise CuvilError("matmul operands should have been materialised", where=str(main.loc))
     call = Call(op, main, facts)
-    for name in ("batch", "m", "n", "k", "a_batch", "a_row", "a_col"):
+    for name in ("batch", "m", "n", "k", "a_batch", "a_row"):
         call.set(name, getattr(form, name))
     call.set("a", call.pointer(form.a))
+    if is_byte_product(main):
+        return _byte_matmul(call, form, target)
+    call.set("a_col", form.a_col)
     _right_operand(call, form, target)
-    lead = main.type.shape[:-2]
-    if call.plain():
-        call.set("c", call.names[0])
-        call.set("c_batch", mul(form.m, form.n))
-        call.set("c_row", form.n)
-    elif form.shared:
-        call.epilogue((*lead, main.type.shape[-2]), form.n)
-    else:
-        call.epilogue((form.m,), form.n, lead)
+    _matmul_result(call, form)
     stride = mul(add(floordiv(add(form.k, 15), 16), 1), 16 * 4 * target.mr)
     offset = call.kernel.scratch or 0
     name = call.scratch(mul(symbol(THREADS), stride))
     call.set("scratch", name if offset == 0 else f"{name} + {call.writer.text(offset)}")
     return call.finish("GemmArgs", "gemm_f32", "gemm.hpp")
+
+
+def _matmul_result(call: Call, form: MatmulForm) -> None:
+    shape = call.main.type.shape
+    if call.plain():
+        call.set("c", call.names[0])
+        call.set("c_batch", mul(form.m, form.n))
+        call.set("c_row", form.n)
+    elif form.shared:
+        call.epilogue(shape[:-1], form.n)
+    else:
+        call.epilogue((form.m,), form.n, shape[:-2])
+
+
+def _byte_matmul(call: Call, form: MatmulForm, target: Target) -> Kernel:
+    signed = form.a.base.type.dtype == I8
+    call.set("a_signed", "true" if signed else "false")
+    call.set("b", call.constant(form.b.base, f"gemm_i8:{target.nr}:{int(signed)}"))
+    panels = mul(floordiv(add(form.n, target.nr - 1), target.nr), target.nr)
+    size = mul(panels, add(floordiv(add(form.k, 3), 4), 1))
+    call.set("b_batch", 0 if form.b_batch == 0 else size)
+    _matmul_result(call, form)
+    return call.finish("GemmI8Args", "gemm_i8", "gemm_i8.hpp")
 
 
 def _right_operand(call: Call, form: MatmulForm, target: Target) -> None:

@@ -30,6 +30,25 @@ def pack_gemm_b(w: NDArray[np.generic], nr: int) -> Floats:
     return packed
 
 
+def pack_gemm_i8(w: NDArray[np.int8], nr: int, signed: bool) -> NDArray[np.int32]:
+    """i8 [K, N] -> i32 panels [ceil(N / nr), 1 + ceil(K / 4), nr], as gemm_i8.hpp says.
+
+    ``signed`` is whether the other operand is i8. What is past K or N is 0.
+    """
+    if w.ndim != 2 or w.dtype != np.int8:
+        raise ValueError(f"expected an i8 matrix [K, N], got {w.dtype} {w.shape}")
+    k, n = w.shape
+    panels, depth = -(-n // nr), -(-k // 4)
+    padded = np.zeros((4 * depth, panels * nr), np.int8)
+    padded[:k, :n] = w
+    packed = np.empty((panels, 1 + depth, nr), np.int32)
+    start = -128 * padded.sum(axis=0, dtype=np.int64) if signed else np.zeros(panels * nr, np.int64)
+    packed[:, 0] = start.astype(np.int32).reshape(panels, nr)
+    words = padded.reshape(depth, 4, panels, nr).transpose(2, 0, 3, 1)
+    packed[:, 1:] = np.ascontiguousarray(words).view("<i4")[..., 0]
+    return packed
+
+
 def _group_panels(k_major: NDArray[np.generic], nr: int) -> Floats:
     """[groups, K, O] -> [groups, ceil(O / nr), K, nr]; columns past O are zero."""
     groups, k, outputs = k_major.shape

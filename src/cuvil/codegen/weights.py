@@ -15,15 +15,23 @@ ALIGNMENT = 64
 Array = np.ndarray[Any, Any]
 
 
-def _gemm(array: Array, arguments: list[str]) -> Array:
-    nr = int(arguments[0])
+def _each_matrix(array: Array, pack: Callable[[Array], Array]) -> Array:
     if array.ndim == 2:
-        return packing.pack_gemm_b(array, nr)
+        return pack(array)
     count = int(np.prod(array.shape[:-2]))
     if count == 0:
         return np.zeros(0, array.dtype)
-    flat = array.reshape(count, *array.shape[-2:])
-    return np.stack([packing.pack_gemm_b(m, nr) for m in flat])
+    return np.stack([pack(m) for m in array.reshape(count, *array.shape[-2:])])
+
+
+def _gemm(array: Array, arguments: list[str]) -> Array:
+    nr = int(arguments[0])
+    return _each_matrix(array, lambda m: packing.pack_gemm_b(m, nr))
+
+
+def _gemm_i8(array: Array, arguments: list[str]) -> Array:
+    nr, signed = int(arguments[0]), arguments[1] == "1"
+    return _each_matrix(array, lambda m: packing.pack_gemm_i8(m, nr, signed))
 
 
 def _conv(array: Array, arguments: list[str]) -> Array:
@@ -45,6 +53,7 @@ def _depthwise(array: Array, arguments: list[str]) -> Array:
 
 _PACKERS: Mapping[str, Callable[[Array, list[str]], Array]] = {
     "gemm": _gemm,
+    "gemm_i8": _gemm_i8,
     "conv": _conv,
     "conv_transpose": _conv_transpose,
     "depthwise": _depthwise,

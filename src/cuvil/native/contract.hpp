@@ -10,6 +10,7 @@
 //   TileOperands prepare(const TileRequest&) const
 // and may build its table in the request's `table` (one tap) or in that thread's scratch; the
 // result is valid until the thread's next prepare.
+// A Multiply computes one register tile; it takes what multiply_tile takes, which is the usual one.
 #pragma once
 #include "epilogue.hpp"
 #include "threads.hpp"
@@ -86,9 +87,9 @@ inline Cut cut_contraction(const Contraction& p) {
 }
 
 // One strip against one block of panels.
-template <class Source>
-inline void contract_item(const Contraction& p, const Cut& cut, const Source& source, int64_t item,
-                          int32_t thread) {
+template <class Source, class Multiply>
+inline void contract_item(const Contraction& p, const Cut& cut, const Source& source,
+                          const Multiply& multiply, int64_t item, int32_t thread) {
   alignas(64) float buffer[EPILOGUE_PANELS * MR * NR];
   const int64_t strip = item % cut.strips, block = item / cut.strips % cut.blocks;
   const int64_t batch = item / (cut.strips * cut.blocks);
@@ -113,8 +114,8 @@ inline void contract_item(const Contraction& p, const Cut& cut, const Source& so
         rows = source.prepare({batch, m0 + done, mr, thread, table});
       for (int64_t panel = panel0; panel < panel1; ++panel) {
         const int64_t cols = min64(NR, p.n - panel * NR);
-        multiply_tile(rows, mr, b + panel * p.k * NR, out + done * ld + (panel - panel0) * NR, ld,
-                      cols, !direct);
+        multiply(rows, mr, b + panel * p.k * NR, out + done * ld + (panel - panel0) * NR, ld, cols,
+                 !direct);
       }
       done += mr;
     }
@@ -126,12 +127,20 @@ inline void contract_item(const Contraction& p, const Cut& cut, const Source& so
   }
 }
 
-template <class Source>
-inline void contract(const Contraction& p, const Source& source) {
+struct FloatTile {
+  void operator()(const TileOperands& a, int64_t mr, const float* b, float* out, int64_t ld,
+                  int64_t cols, bool whole_vectors) const {
+    multiply_tile(a, mr, b, out, ld, cols, whole_vectors);
+  }
+};
+
+template <class Source, class Multiply = FloatTile>
+inline void contract(const Contraction& p, const Source& source, const Multiply& multiply = {}) {
   if (p.batch <= 0 || p.m <= 0 || p.n <= 0) return;
   const Cut cut = cut_contraction(p);
   parallel_for(p.pool, cut.items, cut.grain, [&](int64_t begin, int64_t end, int32_t thread) {
-    for (int64_t item = begin; item < end; ++item) contract_item(p, cut, source, item, thread);
+    for (int64_t item = begin; item < end; ++item)
+      contract_item(p, cut, source, multiply, item, thread);
   });
 }
 

@@ -37,6 +37,7 @@ typedef float vf_ext __attribute__((ext_vector_type(CUVIL_VEC_BYTES / 4)));
 // The same vectors as they lie in memory: aligned as one element, aliasing with anything.
 typedef float vf_mem __attribute__((vector_size(CUVIL_VEC_BYTES), aligned(4), may_alias));
 typedef int32_t vi_mem __attribute__((vector_size(CUVIL_VEC_BYTES), aligned(4), may_alias));
+typedef int32_t vi_element __attribute__((may_alias));
 
 CUVIL_INLINE vf load(const float* p) { return *reinterpret_cast<const vf_mem*>(p); }
 CUVIL_INLINE void store(float* p, vf v) { *reinterpret_cast<vf_mem*>(p) = v; }
