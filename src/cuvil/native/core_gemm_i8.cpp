@@ -6,6 +6,10 @@
 namespace cuvil {
 namespace {
 
+// Rows of a tile: sums of more would leave no registers for the words of A, which a dot product
+// can't take from memory.
+constexpr int BYTE_ROWS = MR < 10 ? MR : 10;
+
 typedef uint32_t word_mem __attribute__((aligned(1), may_alias));
 typedef int16_t vs __attribute__((vector_size(CUVIL_VEC_BYTES)));
 
@@ -103,7 +107,7 @@ struct ByteTile {
                       int64_t ld, int64_t vectors, int64_t tail) const {
     if constexpr (V > 1)
       if (vectors < V) return select_vectors<V - 1>(a, mr, b, out, ld, vectors, tail);
-    select_rows<MR, V>(a, mr, b, out, ld, tail);
+    select_rows<BYTE_ROWS, V>(a, mr, b, out, ld, tail);
   }
 
   void operator()(const TileOperands& a, int64_t mr, const float* b, float* out, int64_t ld,
@@ -131,7 +135,8 @@ void gemm_i8(const GemmI8Args& a) {
   // A panel is 1 + ceil(k / 4) rows of NR words, which is what the loops have to know of k.
   const Contraction p = {a.batch, a.m, a.n, 1 + ceil_div(a.k, 4), (const float*)a.b, a.b_batch,
                          (float*)a.c, a.c_batch, a.c_row, false,
-                         tile_rows_at(a.a_row / 4, ceil_div(a.k, 4)), 1, a.epilogue, a.pool};
+                         min64(BYTE_ROWS, tile_rows_at(a.a_row / 4, ceil_div(a.k, 4))), 1,
+                         a.epilogue, a.pool};
   contract(p, ByteRows{a}, ByteTile{a.k, a.a_signed ? 0x80808080u : 0u});
 }
 

@@ -255,6 +255,8 @@ def merge_products(op: Op, context: Context) -> Outcome:
 
     The classical case is the query, key and value of attention: x is read once.
     """
+    if op.type.dtype.is_integer:
+        return Refusal("sums of integers are scaled on their tiles, each product's by its own")
     group = _siblings(op)
     if len(group) < 2:
         return Refusal("no other product of a constant shares the left operand")
