@@ -10,8 +10,8 @@ import pytest
 
 from cuvil.codegen.packing import pack_gemm_i8
 
-from .harness import NEON, SSE, WASM, Machine, address, build, compile_object, integers, runnable
 from .harness import NATIVE as FOLDER
+from .harness import NEON, SSE, WASM, Machine, address, build, compile_object, integers, runnable
 from .harness import _cpu_flags as cpu_flags
 
 CORE = ("core_tile.cpp", "core_gemm_i8.cpp")

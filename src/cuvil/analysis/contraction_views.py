@@ -102,10 +102,8 @@ def operand_fits(op: Op, index: int, facts: Facts) -> bool:
 
 
 def _matmul_operand_fits(op: Op, index: int, view: View, value: Value) -> bool:
-    if index == 0 and is_byte_product(op):
-        columns = -2 if op.attrs.get("trans_a") else -1
-        if view.strides[columns] != 1 and view.shape[columns] != 1:
-            return False
+    if index == 0 and is_byte_product(op) and view.strides[-1] != 1 and view.shape[-1] != 1:
+        return False
     lead = merge_dims(view.shape[:-2], view.strides[:-2])
     if lead is None:
         return False
@@ -142,7 +140,8 @@ def is_byte_product(op: Op) -> bool:
     """Whether this matmul is one of native/gemm_i8.hpp: bytes by constant i8, summed in i32."""
     a, b = _dtypes(op)
     known = op.short == "matmul" and op.type.dtype == I32 and a in (U8, I8) and b == I8
-    return known and not op.attrs.get("trans_b") and _is_constant(op.operands[1])
+    turned = op.attrs.get("trans_a") or op.attrs.get("trans_b")
+    return known and not turned and _is_constant(op.operands[1])
 
 
 def _is_constant(value: Value) -> bool:

@@ -100,7 +100,8 @@ class Call:
 
         whole = self.main.type.dtype == I32
         tile_name = "sums" if whole else "tile"
-        cast = "  const cuvil::vi_element* sums = (const cuvil::vi_element*)tile;\n" if whole else ""
+        element = "const cuvil::vi_element*"
+        cast = f"  {element} sums = ({element})tile;\n" if whole else ""
         writer.bound[id(self.main.results[0])] = tile
         point = Point(writer, 3)
         for (inside, result), name in zip(self.outputs, self.names, strict=True):

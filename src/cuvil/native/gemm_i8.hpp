@@ -1,7 +1,7 @@
 // C = A B with bytes in and i32 out, batched and exact (sums wrap): A is u8 or i8, B is i8.
 // A has rows a_row bytes apart, columns contiguous.
-// B is packed (packing.pack_gemm_i8): panels [ceil(n / NR)], each NR i32 that a sum starts from and
-// then [ceil(k / 4)][NR][4] bytes, so that one lane holds four steps of k; what is past k or n is 0.
+// B is packed (packing.pack_gemm_i8): panels [ceil(n / NR)], each NR i32 that a sum starts from
+// and then [ceil(k / 4)][NR][4] bytes, so that one lane holds four steps of k; past k or n is 0.
 // A signed A is read with its top bit flipped, which adds 128 to it: its B starts from
 // -128 * (sum of the column), an unsigned A's from 0.
 // b_batch, 4-byte units between the batch entries' panel sets, may be 0.

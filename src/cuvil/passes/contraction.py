@@ -171,6 +171,8 @@ def pad_into_conv(op: Op, context: Context) -> Outcome:
 @rule("transpose-into-matmul", "matmul")
 def transpose_into_matmul(op: Op, context: Context) -> Outcome:
     """matmul(a, transpose(b)) -> matmul(a, b, trans_b) for non-constant b, and the same for a"""
+    if op.type.dtype.is_integer:
+        return Refusal("integers are multiplied by rows")
     for index, flag in ((0, "trans_a"), (1, "trans_b")):
         inner = defined_by(op.operands[index], "transpose")
         if inner is None:

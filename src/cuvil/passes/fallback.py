@@ -68,6 +68,22 @@ def _last_inner(w: Writer, value: Value, turned: bool) -> Value:
     return w.rewriter.value("materialize", [turned_value])
 
 
+@rule("rows-of-bytes", "matmul")
+def rows_of_bytes(op: Op, context: Context) -> Outcome:
+    """matmul(a, b, trans_a) -> matmul(transpose(a), b), for integers: their kernel reads rows"""
+    if not op.attrs.get("trans_a") or not op.type.dtype.is_integer:
+        return Refusal("a is not transposed, or they are floats")
+
+    def action(rw: Rewriter) -> list[Value]:
+        rank = op.operands[0].type.rank
+        perm = (*range(rank - 2), rank - 1, rank - 2)
+        rows = rw.value("transpose", [op.operands[0]], perm=perm)
+        attrs = {k: v for k, v in op.attrs.items() if k != "trans_a"}
+        return [rw.op(op.name, [rows, op.operands[1]], attrs).result]
+
+    return action
+
+
 @rule("multiply-and-sum", "matmul")
 def multiply_and_sum(op: Op, context: Context) -> Outcome:
     """matmul(a, b) -> reduce_sum(a[.., M, 1, K] * b[.., 1, N, K]), for types without a kernel"""
@@ -187,5 +203,6 @@ RULES: list[Rule] = [
     decompose_attention,
     split_conv_bias,
     *fallback_conv.RULES,
+    rows_of_bytes,
     multiply_and_sum,
 ]
