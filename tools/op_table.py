@@ -28,6 +28,7 @@ _FUSION = {
     "contraction": "products summed over a dimension: native templates; maps after it run on the "
     "tile in registers",
     "kernel": "a kernel of its own",
+    "control": "what the order of kernels and their sizes hang on",
 }
 _HEAD = """# Operators
 

@@ -60,7 +60,7 @@ static int run(const cuvil_model* model, int64_t rows, cuvil_status* status) {
 
   float* y_data = malloc((size_t)(y_shape[0] * y_shape[1]) * sizeof(float));
   DLTensor y = matrix(y_data, y_shape);
-  const DLTensor* outputs[] = {&y};
+  DLTensor* outputs[] = {&y};
   int code = cuvil_run(model, inputs, 1, outputs, 1, workspace, bytes, status);
   if (code == CUVIL_OK) {
     for (int64_t i = 0; i < rows; ++i)

@@ -14,6 +14,7 @@ from tests.ops import (
     generators_linalg,
     generators_maps,
     generators_movement,
+    generators_sizes,
     generators_special,
     generators_trees,
     generators_windows,
@@ -31,6 +32,7 @@ GENERATORS: dict[str, Generator] = {
     **generators_special.GENERATORS,
     **generators_linalg.GENERATORS,
     **generators_trees.GENERATORS,
+    **generators_sizes.GENERATORS,
 }
 
 

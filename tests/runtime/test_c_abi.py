@@ -54,7 +54,7 @@ def test_runs_and_describes_itself(scale: CModel) -> None:
     x, y = arrays()
     assert scale.run([tensor(x)], [tensor(y)]) == OK
     np.testing.assert_array_equal(y, 2 * x + W)
-    assert scale.c.cuvil_abi_version() == 1
+    assert scale.c.cuvil_abi_version() == 2
     assert scale.c.cuvil_weights_size() == 64
     told = json.loads(scale.c.cuvil_describe())
     assert told["inputs"] == [{"dtype": "f32", "name": "x", "shape": ["batch", 8]}]
@@ -288,7 +288,8 @@ int main(int argc, char** argv) {
   if (create(weights, sizeof weights, 0, &model, &status)) return puts(status.message), 2;
   DLTensor in = {x, {1, 0}, 2, {2, 32, 1}, shape, 0, 0}, out = in;
   out.data = y;
-  const DLTensor *inputs[] = {&in}, *outputs[] = {&out};
+  const DLTensor *inputs[] = {&in};
+  DLTensor *outputs[] = {&out};
   if (run(model, inputs, 1, outputs, 1, 0, 0, &status)) return puts(status.message), 3;
   for (int i = 0; i < 16; ++i) printf("%g ", y[i / 8][i % 8]);
   in.dtype.bits = 64;

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cuvil.errors import ShapeConstraintError
-from cuvil.ir.core import Function, Module
+from cuvil.ir.core import Function, Module, Op
+from cuvil.ir.late import call_symbols, checked, late_symbols
 from cuvil.ir.signature import ConstraintSpec, Signature, SymbolSpec, TensorSpec
 from cuvil.ir.types import TensorType
 from cuvil.ops.custom import CUSTOM
@@ -64,10 +65,9 @@ def python_functions(module: Module) -> dict[str, Callable[..., Any]]:
 
 def signature_of(function: Function) -> Signature:
     """The face of a function, for its manifest. Raises ShapeConstraintError for an output whose
-    size no input decides."""
-    used: set[str] = set()
-    for value in function.inputs:
-        used |= value.type.symbols()
+    size nothing decides."""
+    late = late_symbols(function)
+    used = set(call_symbols(function))
     for name, value in zip(function.output_names, function.outputs, strict=True):
         free = value.type.symbols() - used
         if free:
@@ -76,21 +76,23 @@ def signature_of(function: Function) -> Signature:
                 hint="make the size part of the input shapes",
             )
     symbols = tuple(
-        SymbolSpec(name, low, high)
+        SymbolSpec(name, low, high, _source(late[name]) if name in late else "")
         for name, (low, high) in function.symbols.items()
         if name in used
     )
-    constraints = tuple(
-        ConstraintSpec(str(c), c.origin or "model")
-        for c in function.constraints
-        if c.symbols() <= used
-    )
+    constraints = tuple(ConstraintSpec(str(c), c.origin or "model") for c in checked(function))
     return Signature(
         tuple(_spec(n, v.type) for n, v in zip(function.input_names, function.inputs)),
         tuple(_spec(n, v.type) for n, v in zip(function.output_names, function.outputs)),
         symbols,
         constraints,
     )
+
+
+def _source(binder: Op) -> str:
+    """Where a late size comes from, in words."""
+    what = binder.attrs.get("what") or "a size that is computed"
+    return f"{what}, {binder.loc}" if str(binder.loc) else str(what)
 
 
 def _spec(name: str, type: TensorType) -> TensorSpec:

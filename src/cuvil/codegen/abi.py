@@ -48,8 +48,10 @@ def emit_abi(face: Face) -> str:
         for index, spec in enumerate(specs):
             parts.append(_shape_function(f"{prefix}{index}", spec, names))
     parts.append(_constraint_function(signature, names))
-    parts.append(_tensor_table("inputs", "in", signature.inputs))
-    parts.append(_tensor_table("outputs", "out", signature.outputs))
+    for label, prefix, specs in (
+        ("inputs", "in", signature.inputs), ("outputs", "out", signature.outputs),
+    ):  # fmt: skip
+        parts.append(_tensor_table(label, prefix, specs, [signature.is_late(s) for s in specs]))
     parts.append(_symbol_table(signature))
     parts.append(_table("ConstraintTable", "constraints", [
         f"{{{c_string(c.text)}, {c_string(c.origin)}}}" for c in signature.constraints
@@ -115,12 +117,16 @@ def _shape_function(label: str, spec: TensorSpec, names: Mapping[str, str]) -> s
 
 
 def _constraint_function(signature: Signature, names: Mapping[str, str]) -> str:
-    parsed: list[Constraint] = [c.parsed for c in signature.constraints]
-    used = {s for c in parsed for s in c.symbols()}
+    """Of those that the inputs' shapes decide; the model's code checks the others."""
+    parsed: dict[int, Constraint] = {
+        index: c.parsed for index, c in enumerate(signature.constraints)
+        if not c.parsed.symbols() & signature.late
+    }  # fmt: skip
+    used = {s for c in parsed.values() for s in c.symbols()}
     lines = [
         f"  if (!(Checked({cxx(c.left, names)}) {c.relation} Checked({cxx(c.right, names)}))) "
         f"return {index};\n"
-        for index, c in enumerate(parsed)
+        for index, c in parsed.items()
     ]
     argument = "const int64_t* symbols" if used else "const int64_t*"
     return (
@@ -129,7 +135,9 @@ def _constraint_function(signature: Signature, names: Mapping[str, str]) -> str:
     )  # fmt: skip
 
 
-def _tensor_table(name: str, prefix: str, specs: Sequence[TensorSpec]) -> str:
+def _tensor_table(
+    name: str, prefix: str, specs: Sequence[TensorSpec], late: Sequence[bool]
+) -> str:
     dims, rows = [], []
     for index, spec in enumerate(specs):
         label = f"{prefix}{index}"
@@ -139,15 +147,20 @@ def _tensor_table(name: str, prefix: str, specs: Sequence[TensorSpec]) -> str:
         rows.append(
             f"{{{c_string(spec.name)}, {c_string(spec.dtype)}, {dlpack_code(spec.element)}, "
             f"{spec.element.bits}, {spec.rank}, "
-            f"{f'{label}_dims' if spec.shape else 'nullptr'}, {label}_shape}}"
+            f"{f'{label}_dims' if spec.shape else 'nullptr'}, {label}_shape, "
+            f"{'true' if late[index] else 'false'}}}"
         )
     return "".join(dims) + _table("TensorTable", name, rows)
 
 
 def _symbol_table(signature: Signature) -> str:
+    places = {
+        b.symbol: f"{b.input}, {b.axis}, {b.slope}, {b.offset}" for b in signature.bindings
+    }
     rows = [
-        f"{{{c_string(s.name)}, {s.min}, {s.highest}, {b.input}, {b.axis}, {b.slope}, {b.offset}}}"
-        for s, b in zip(signature.symbols, signature.bindings)
+        f"{{{c_string(s.name)}, {s.min}, {s.highest}, {places.get(s.name, '-1, 0, 1, 0')}, "
+        f"{c_string(s.source)}}}"
+        for s in signature.symbols
     ]
     return _table("SymbolTable", "symbols", rows)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from cuvil.codegen.cxx_expr import cxx
 from cuvil.codegen.kernel import Field, Kernel
+from cuvil.codegen.late import LateSteps
 from cuvil.codegen.weights import WeightLayout
 from cuvil.errors import CuvilError
 from cuvil.ir.control import IF, REQUIRE, Loop, constraint_of, is_control
@@ -28,12 +29,14 @@ class EntryWriter:
         weights: WeightLayout,
         names: Mapping[str, str],
         kernel: KernelOf,
+        late: LateSteps,
     ) -> None:
         self.function = function
         self.plan = plan
         self.weights = weights
         self.names = names
         self.kernel = kernel
+        self.late = late
         self.places: dict[int, str] = {}
         self.regions = 0
 
@@ -48,6 +51,8 @@ class EntryWriter:
         """Where each slot begins, and where the last one ends."""
         lines, previous = [], start
         for number, size in enumerate(plan.slots):
+            if number in plan.late:
+                continue
             lines.append(f"[[maybe_unused]] const int64_t {prefix}{number} = {previous};\n")
             previous = f"{prefix}{number} + cuvil::aligned({self.dim(size)})"
         lines.append(f"[[maybe_unused]] const int64_t {end} = {previous};\n")
@@ -71,20 +76,38 @@ class EntryWriter:
         for op in block.ops:
             if op.name == REQUIRE:
                 text += self._require(op, indent)
+            elif op.short == "sizes":
+                text += self.late.bind(op, self.address(op.operands[0]), indent)
             elif is_control(op):
-                text += self._control(op, plan, prefix, indent)
+                before, after = self._memory(op, plan, prefix, indent)
+                text += before + self._control(op, plan, prefix, indent) + after
             elif op.short not in _SILENT:
-                text += self._call(op, indent)
+                text += self._call(op, plan, prefix, indent)
         return text + self._copies(block, plan, outputs, indent)
 
-    def _call(self, op: Op, indent: str) -> str:
+    def _memory(
+        self, op: Op, plan: Plan, prefix: str, indent: str, scratch: Dim | None = None
+    ) -> tuple[str, str]:
+        """What stands around an op that writes where late sizes decide how much."""
+        if not self.late.symbols:
+            return "", ""
+        before = "" if plan is not self.plan else "".join(
+            self.late.output(plan.outputs[id(r)], r, indent)
+            for r in op.results if id(r) in plan.outputs
+        )  # fmt: skip
+        before += self.late.take(op, plan, prefix, indent, scratch)
+        return before, self.late.give(op, plan, prefix, indent)
+
+    def _call(self, op: Op, plan: Plan, prefix: str, indent: str) -> str:
         name, kernel = self.kernel(op)
+        before, after = self._memory(op, plan, prefix, indent, kernel.scratch)
         outer = {id(v): v for v in (*op.operands, *op.results)}
         for region in op.regions:
             for inside, value in zip(region.args, op.operands, strict=True):
                 outer[id(inside)] = value
         arguments = ", ".join(self._argument(f, outer) for f in kernel.fields.values())
-        return f"{_comment(op, indent)}{indent}{name}::run(rc, {{{arguments}}});\n"
+        call = f"{indent}{name}::run(rc, {{{arguments}}});\n"
+        return f"{_comment(op, indent)}{before}{call}{after}"
 
     def _argument(self, f: Field, outer: dict[int, Value]) -> str:
         if f.kind in ("buffer", "packed"):
@@ -93,7 +116,7 @@ class EntryWriter:
         if f.kind == "dim":
             return self.dim(f.dim)
         if f.kind == "scratch":
-            return "rc.workspace + scratch"
+            return self.late.scratch or "rc.workspace + scratch"
         if f.kind == "fault":
             return "rc.fault"
         raise CuvilError(f"unknown kernel argument kind {f.kind}")
@@ -111,6 +134,8 @@ class EntryWriter:
         for index, value in enumerate(block.terminator.operands):
             root = alias_root(value)
             if plan.outputs.get(id(root)) != index:
+                if plan is self.plan:
+                    text += self.late.output(index, value, indent)
                 text += self._copy(outputs[index], self.address(value), value, indent)
         return text
 
@@ -120,7 +145,8 @@ class EntryWriter:
 
     def _require(self, op: Op, indent: str) -> str:
         rule = constraint_of(op)
-        text = f"{self.dim(rule.left)} {rule.relation} {self.dim(rule.right)}"
+        left, right = (self.late.dim(d) or self.dim(d) for d in (rule.left, rule.right))
+        text = f"{left} {rule.relation} {right}"
         return f"{indent}if (!({text})) return cuvil::set_fault(rc.fault, 0, -2);\n"
 
     def _control(self, op: Op, plan: Plan, prefix: str, indent: str) -> str:

@@ -12,11 +12,13 @@ from cuvil.codegen.contraction_kernel import THREADS, contraction_kernel
 from cuvil.codegen.cxx_expr import cxx
 from cuvil.codegen.entry import EntryWriter
 from cuvil.codegen.kernel import Kernel, symbol_name
+from cuvil.codegen.late import LateSteps
 from cuvil.codegen.map_kernel import map_kernel
 from cuvil.codegen.reduce_kernel import reduce_kernel
 from cuvil.codegen.standalone import standalone_kernel
 from cuvil.codegen.weights import WeightLayout
 from cuvil.ir.core import Function, Module, Op
+from cuvil.ir.late import call_symbols
 from cuvil.passes.memory import Plan, plan_memory
 from cuvil.sym.expr import Dim, maximum
 from cuvil.sym.facts import Facts
@@ -48,6 +50,7 @@ class _Generator:
         self.weights = WeightLayout()
         self.names = {name: symbol_name(name) for name in self.function.symbols}
         self.names[THREADS] = "threads"
+        self.late = LateSteps(self.function)
         self._known: dict[str, str] = {}
         self._texts: dict[str, tuple[str, str, Kernel]] = {}
         self._used_names: dict[str, int] = {}
@@ -55,7 +58,7 @@ class _Generator:
 
     def run(self) -> Generated:
         writer = EntryWriter(
-            self.function, self.plan, self.weights, self.names, self._named
+            self.function, self.plan, self.weights, self.names, self._named, self.late
         )
         statements = writer.body()
         offsets = writer.offsets(self.plan, "slot", "0", "scratch")
@@ -72,7 +75,7 @@ class _Generator:
             kernel = reduce_kernel(op, self.facts)
         else:
             kernel = contraction_kernel(op, self.facts, self.target)
-        if kernel.scratch is not None:
+        if kernel.scratch is not None and not self.late.is_late(kernel.scratch):
             self.scratch = self.facts.simplify(maximum(self.scratch, kernel.scratch))
         return kernel
 
@@ -123,19 +126,22 @@ class _Generator:
         return sources
 
     def _entry(self, offsets: str, statements: str) -> str:
-        text = '#include "kernel.hpp"\n\nnamespace cuvil::model {\n\n'
+        include = '#include "late.hpp"\n' if self.late.symbols else ""
+        text = f'#include "kernel.hpp"\n{include}\nnamespace cuvil::model {{\n\n'
         for name, (struct, _, _) in self._texts.items():
             flat = " ".join(struct.split())
             declared = f"{flat} void run(const RunContext& rc, const Args& k);"
             text += f"namespace {name} {{ {declared} }}\n"
         text += "\n" + self._workspace(offsets) + "\nvoid run(const RunContext& rc) {\n"
-        text += self._symbols("rc.symbols", "rc.threads") + offsets + statements
+        text += self._symbols("rc.symbols", "rc.threads") + offsets
+        text += self.late.opening() + statements
         return text + "}\n\n}  // namespace cuvil::model\n"
 
     def _symbols(self, array: str, threads: str) -> str:
         lines = [
             f"  [[maybe_unused]] const int64_t {symbol_name(name)} = {array}[{i}];\n"
-            for i, name in enumerate(self.function.symbols)
+            for i, name in enumerate(call_symbols(self.function))
+            if name not in self.late.symbols
         ]
         lines.append(f"  [[maybe_unused]] const int64_t threads = {threads};\n")
         return "".join(lines)

@@ -13,6 +13,7 @@ from cuvil.codegen.standalone_recurrent import recurrent
 from cuvil.codegen.standalone_resize import resize
 from cuvil.codegen.standalone_scan import cumsum, extreme, logcumsumexp
 from cuvil.codegen.standalone_scatter import scatter_elements, scatter_nd
+from cuvil.codegen.standalone_select import positions
 from cuvil.codegen.standalone_sort import topk
 from cuvil.codegen.standalone_trees import tree_ensemble
 from cuvil.errors import UnsupportedNode, UnsupportedOpError
@@ -49,6 +50,7 @@ BUILDERS: Mapping[str, Builder] = {
     "svd": linalg.svd,
     "tree_ensemble": tree_ensemble,
     "couple_pairs": couple_pairs,
+    "positions": positions,
 }
 
 

@@ -13,7 +13,7 @@ from cuvil.ir.builder import Builder
 from cuvil.ir.control import FOR, IF, WHILE
 from cuvil.ir.core import Block, Function, Location, Module, Value, Weight
 from cuvil.ir.regions import Region, align_captures
-from cuvil.ir.types import DType, Shape, TensorType
+from cuvil.ir.types import I64, DType, Shape, TensorType
 from cuvil.ops.base import ShapeContext
 from cuvil.ops.movement import slice_size
 from cuvil.ops.typing import Inference
@@ -34,6 +34,7 @@ class Emitter:
         self.builder = Builder(self.block, Inference(self.context))
         self.shapes = ShapeValues(self.context.facts)
         self._weights: dict[int, tuple[Any, Value]] = {}
+        self._bound: dict[int, tuple[Value, list[Dim]]] = {}
         self._regions: list[Region] = []
         self._known: list[int] = []  # how many constraints hold around each region
 
@@ -50,6 +51,7 @@ class Emitter:
         self.block = region.block
         self.builder.fill(self.block, self.here)
         self._weights, self.context.constraints = dict(kept[1]), list(kept[2])
+        bound, self._bound = self._bound, dict(self._bound)
         self._regions.append(region)
         try:
             yield region
@@ -57,6 +59,7 @@ class Emitter:
             self._regions.pop()
             self._known.pop()
             self.block, self._weights, self.context.constraints = kept
+            self._bound = bound
             self.builder.fill(self.block, self.here if self._regions else None)
             self.loc = place
 
@@ -135,6 +138,35 @@ class Emitter:
             kept = (array, self.builder.value("constant", value=Weight(array, name)))
             self._weights[id(array)] = kept
         return kept[1]
+
+    def bind(
+        self, values: Value, names: Sequence[str], what: str, high: Sequence[int | None] = ()
+    ) -> list[Dim]:
+        """Late symbols for the elements of a small i64 tensor, sizes of 0 or more (up to ``high``).
+
+        The same tensor gives the same symbols again. ``what`` says what they are, for errors.
+        """
+        kept = self._bound.get(id(values))
+        if kept is None:
+            symbols: list[Dim] = [
+                self.context.new_symbol(name, 0, high[i] if i < len(high) else None)
+                for i, name in enumerate(names)
+            ]
+            self.builder.op("sizes", [values], {"binds": tuple(symbols), "what": what})
+            kept = self._bound[id(values)] = (values, symbols)
+        return list(kept[1])
+
+    def count(self, mask: Value, name: str, what: str) -> Dim:
+        """A late symbol for how many elements of a bool tensor are true."""
+        most = mask.type.elements
+        ones = self.cast(mask if mask.type.rank else self.reshape(mask, (1,)), I64)
+        total = self.op("reduce_sum", ones, axes=tuple(range(ones.type.rank)), keepdims=False)
+        return self.bind(total, [name], what, [most if isinstance(most, int) else None])[0]
+
+    def positions(self, mask: Value, name: str, what: str) -> Value:
+        """Where the true elements of a bool tensor lie, in its flat order: [late symbol] i64."""
+        flat = self.reshape(mask, [mask.type.elements])
+        return self.op("positions", flat, size=self.count(mask, name, what))
 
     def scalar(self, number: float | int | bool, dtype: DType) -> Value:
         """A rank-0 constant."""

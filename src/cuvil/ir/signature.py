@@ -49,11 +49,20 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class SymbolSpec:
-    """A symbol's inclusive bounds; ``max`` None means up to MAX_SYMBOL."""
+    """A symbol's inclusive bounds; ``max`` None means up to MAX_SYMBOL.
+
+    A late symbol gets its value during a call: ``source`` says from what. It is "" for a symbol
+    that the inputs' shapes tell.
+    """
 
     name: str
     min: int = 0
     max: int | None = None
+    source: str = ""
+
+    @property
+    def late(self) -> bool:
+        return bool(self.source)
 
     @property
     def highest(self) -> int:
@@ -110,7 +119,9 @@ class Signature:
             if twice:
                 raise InvalidModelError(f"two {kind}s are named {twice[0]!r}")
         declared = {s.name for s in self.symbols}
-        for spec in self.inputs + self.outputs:
+        for spec in self.inputs:
+            _check_tensor(spec, declared - self.late)
+        for spec in self.outputs:
             _check_tensor(spec, declared)
         for symbol in self.symbols:
             if not symbol.name.isidentifier() or not 0 <= symbol.min <= symbol.highest:
@@ -125,7 +136,9 @@ class Signature:
 
     @cached_property
     def bindings(self) -> tuple[Binding, ...]:
-        """Where each symbol is read, in symbol order. Raises InvalidModelError if nowhere.
+        """Where each symbol that isn't late is read, in symbol order.
+
+        Raises InvalidModelError where no input tells it.
 
         A dim that is the plain symbol is preferred; else the first that is linear in it alone.
         """
@@ -139,16 +152,31 @@ class Signature:
                 name, slope, offset = found
                 table = plain if (slope, offset) == (1, 0) else linear
                 table.setdefault(name, Binding(name, index, axis, slope, offset))
-        missing = [s.name for s in self.symbols if s.name not in plain and s.name not in linear]
+        missing = [s.name for s in self.early if s.name not in plain and s.name not in linear]
         if missing:
             raise InvalidModelError(
                 f"no input's shape tells the value of symbol {missing[0]!r}",
                 hint=f"give some input a dimension that is {missing[0]!r} itself",
             )
-        return tuple(plain.get(s.name) or linear[s.name] for s in self.symbols)
+        return tuple(plain.get(s.name) or linear[s.name] for s in self.early)
+
+    @cached_property
+    def early(self) -> tuple[SymbolSpec, ...]:
+        """The symbols that the inputs' shapes tell."""
+        return tuple(s for s in self.symbols if not s.late)
+
+    @cached_property
+    def late(self) -> frozenset[str]:
+        """The symbols that get their values during a call."""
+        return frozenset(s.name for s in self.symbols if s.late)
+
+    def is_late(self, spec: TensorSpec) -> bool:
+        """Whether the size of an output is known only once the call has computed it."""
+        return any(symbols_of(d) & self.late for d in spec.dims)
 
     def bind(self, shapes: Sequence[Sequence[int]]) -> dict[str, int]:
-        """Symbol values for these input shapes, one shape an input, with everything checked.
+        """Symbol values for these input shapes, one shape an input, with everything checked but
+        what needs the late ones, which are not among them.
 
         Raises InputError for a wrong count, ShapeConstraintError for a rank, dim, bound or
         constraint that doesn't hold; the message names the tensor, the dim, its value, the rule.
@@ -165,19 +193,36 @@ class Signature:
                 raise ShapeConstraintError(f"input {spec.name!r} has a negative dim: {list(shape)}")
         table = {
             binding.symbol: self._value(binding, symbol, shapes)
-            for binding, symbol in zip(self.bindings, self.symbols)
+            for binding, symbol in zip(self.bindings, self.early)
         }
         for spec, shape in zip(self.inputs, shapes):
             for axis, (dim, given) in enumerate(zip(spec.dims, shape)):
                 if dim != given:
                     self._check_dim(spec, axis, dim, given, table)
         for constraint in self.constraints:
-            self._check_constraint(constraint, table)
+            if not constraint.parsed.symbols() & self.late:
+                self.check_constraint(constraint, table)
         return table
 
     def output_shapes(self, table: Mapping[str, int]) -> tuple[tuple[int, ...], ...]:
-        """The shape of each output. Raises ShapeConstraintError where none is possible."""
-        return tuple(_output_shape(spec, table) for spec in self.outputs)
+        """The shape of each output, () for a late one whose symbols the table lacks.
+
+        Raises ShapeConstraintError where no shape is possible.
+        """
+        unknown = self.late - table.keys()
+        return tuple(
+            () if unknown and self.is_late(spec) else _output_shape(spec, table)
+            for spec in self.outputs
+        )
+
+    def check_symbol(self, name: str, value: int) -> None:
+        """Raise ShapeConstraintError where a late symbol's value is outside its bounds."""
+        spec = next(s for s in self.symbols if s.name == name)
+        if not spec.min <= value <= spec.highest:
+            raise ShapeConstraintError(
+                f"the size {name} is {value}; allowed is {spec.min} <= {name} <= {spec.highest}",
+                where=spec.source,
+            )
 
     def _value(
         self, binding: Binding, symbol: SymbolSpec, shapes: Sequence[Sequence[int]]
@@ -222,7 +267,8 @@ class Signature:
             if b.symbol in used
         )
 
-    def _check_constraint(self, spec: ConstraintSpec, table: Mapping[str, int]) -> None:
+    def check_constraint(self, spec: ConstraintSpec, table: Mapping[str, int]) -> None:
+        """Raise ShapeConstraintError where a constraint does not hold at these values."""
         try:
             if spec.parsed.holds(table):
                 return
@@ -230,11 +276,13 @@ class Signature:
             pass
         used = spec.parsed.symbols()
         values = ", ".join(f"{n} = {v}" for n, v in table.items() if n in used)
-        where = "; ".join(
+        places = [
             f"{b.symbol} is axis {b.axis} of input {self.inputs[b.input].name!r}"
             for b in self.bindings
             if b.symbol in used
-        )
+        ]
+        places += [f"{s.name} is {s.source}" for s in self.symbols if s.late and s.name in used]
+        where = "; ".join(places)
         raise ShapeConstraintError(
             f"the constraint {spec.text} (from {spec.origin}) does not hold: {values}", where=where
         )

@@ -21,6 +21,7 @@ from cuvil.ir.control import (
     yielded_types,
 )
 from cuvil.ir.core import Block, Function, Module, Op, Value
+from cuvil.ir.late import BINDS, bound_by, late_symbols
 from cuvil.ir.printer import excerpt
 from cuvil.ir.types import TensorType
 from cuvil.sym.constraint import Constraint
@@ -89,6 +90,8 @@ class _Verifier:
         self.defined: list[Value] = []
         self.known_dims: set[int] = set()
         self.visible: set[int] = set()
+        self.late = late_symbols(function)
+        self.bound: set[str] = set()
         self.assumed = list(function.constraints)
         self.equality = Equality(function.symbols, self.assumed)
         self.rules = None
@@ -104,6 +107,7 @@ class _Verifier:
 
     def _block(self, block: Block, parent: Op | Function, isolated: bool) -> None:
         outside, equality, assumed = self.visible, self.equality, self.assumed
+        bound = set(self.bound)
         self.visible = set() if isolated else set(outside)
         if extra := requirements(block):
             self.assumed = [*assumed, *extra]
@@ -126,6 +130,8 @@ class _Verifier:
             _fault("the block's last op is not the end of its list", previous)
         self._check_end(block, at)
         self.visible, self.equality, self.assumed = outside, equality, assumed
+        if self.bound != bound:
+            self.bound, self.known_dims = bound, set()
 
     def _check_end(self, block: Block, parent: Op | None) -> None:
         last = block.last
@@ -159,6 +165,8 @@ class _Verifier:
             for name in attr_symbols(dim):
                 if name not in self.function.symbols:
                     _fault(f"the symbol {name} in {dim} is not declared by the function", op)
+                if name in self.late and name not in self.bound:
+                    _fault(f"the symbol {name} in {dim} is not bound before it", op)
             self.known_dims.add(id(dim))
 
     def _op(self, op: Op) -> None:
@@ -168,6 +176,8 @@ class _Verifier:
             if value.uses.get((id(op), i)) is not op:
                 _fault(f"operand {i} of {op.name} does not list this use", op)
             self.uses[id(value)] = self.uses.get(id(value), 0) + 1
+        if BINDS in op.attrs:
+            self._bind(op)
         for value in op.attrs.values():
             if isinstance(value, (tuple, list)):
                 self._declared(value, op)
@@ -190,6 +200,12 @@ class _Verifier:
         free = op.regions or op.name in TERMINATORS or op.name == REQUIRE
         if self.rules is not None and not free:
             self._infer(op, self.rules)
+
+    def _bind(self, op: Op) -> None:
+        for name in bound_by(op):
+            if name in self.bound or self.late[name] is not op:
+                _fault(f"the symbol {name} is bound twice", op)
+            self.bound.add(name)
 
     def _infer(self, op: Op, rules: TypeRules) -> None:
         try:

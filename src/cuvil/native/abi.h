@@ -2,8 +2,12 @@
  *
  * Functions return a code (CUVIL_OK is 0) and, where `status` is not null, explain there which
  * tensor (`index`, inputs counted before outputs) and axis are at fault (-1: none). Nothing
- * throws, nothing is allocated after cuvil_create, and a model may be used by several threads at
- * once if each brings its own workspace.
+ * throws, and a model may be used by several threads at once if each brings its own workspace.
+ *
+ * Sizes that depend on data: a symbol of the description that has a "source" is late, known only
+ * during a call. A late output, one with such a symbol in its shape, is allocated by the library.
+ * A model without late symbols allocates nothing after cuvil_create; one with them keeps the
+ * memory that its largest call needed until cuvil_destroy.
  */
 #ifndef CUVIL_ABI_H_
 #define CUVIL_ABI_H_
@@ -32,7 +36,7 @@ typedef struct {
 } DLTensor;
 #endif
 
-#define CUVIL_ABI_VERSION 1
+#define CUVIL_ABI_VERSION 2
 #define CUVIL_MAX_RANK 16
 #define CUVIL_ALIGNMENT 64 /* of weights and workspace, in bytes */
 
@@ -58,7 +62,8 @@ enum {
   CUVIL_E_WEIGHTS = 11,   /* missing, misaligned or of a wrong size */
   CUVIL_E_CPU = 12,       /* this CPU lacks a feature that the code uses */
   CUVIL_E_MEMORY = 13,
-  CUVIL_E_INDEX = 14      /* a value of an input is an index outside its dimension */
+  CUVIL_E_INDEX = 14,     /* a value of an input is an index outside its dimension */
+  CUVIL_E_LATE = 15       /* the shape of a late output is not known before the call */
 };
 
 typedef struct cuvil_model cuvil_model;
@@ -99,19 +104,27 @@ CUVIL_API int32_t cuvil_output_shape(const cuvil_model* model, const DLTensor* c
                                      cuvil_status* status);
 
 /* Checks everything, then runs. Outputs are the caller's, of the shapes above; they may not share
- * memory with each other or with an input. */
+ * memory with each other or with an input. Of a late output the caller gives dtype, ndim and
+ * room for ndim numbers in `shape`, strides null; the library fills `shape` and `data`, and sets
+ * `byte_offset` to 0. Its data is to be freed with cuvil_free; it is null after a failure. */
 CUVIL_API int32_t cuvil_run(const cuvil_model* model, const DLTensor* const* inputs,
-                            int32_t input_count, const DLTensor* const* outputs,
+                            int32_t input_count, DLTensor* const* outputs,
                             int32_t output_count, void* workspace, uint64_t workspace_bytes,
                             cuvil_status* status);
 
+/* Frees the data of a late output; null is fine. */
+CUVIL_API void cuvil_free(void* data);
+
 /* The same with nothing checked: the caller vouches for symbol values (in the order of the
  * description), shapes, row-major layout, alignment and a workspace of cuvil_workspace_raw bytes.
- * Returns CUVIL_OK, or CUVIL_E_INDEX with the index and the size in `fault` unless that is null. */
+ * Late symbols and the pointers of late outputs are written by the call; without any, `symbols`
+ * and `outputs` are only read. Returns CUVIL_OK, or, with two numbers in `fault` unless that is
+ * null, CUVIL_E_INDEX: the index and the size; CUVIL_E_SHAPE: the number of a late symbol outside
+ * its bounds, and its value; CUVIL_E_CONSTRAINT: the number of one that late symbols break;
+ * CUVIL_E_MEMORY. */
 CUVIL_API int64_t cuvil_workspace_raw(const cuvil_model* model, const int64_t* symbols);
 CUVIL_API int32_t cuvil_run_raw(const cuvil_model* model, const void* const* inputs,
-                                void* const* outputs, const int64_t* symbols, void* workspace,
-                                int64_t* fault);
+                                void** outputs, int64_t* symbols, void* workspace, int64_t* fault);
 
 /* Null when threads <= 1 or where threads are not available. Destroy it after the models. */
 CUVIL_API cuvil_pool* cuvil_pool_create(int32_t threads);

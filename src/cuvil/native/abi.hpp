@@ -6,23 +6,28 @@ namespace cuvil {
 
 struct Pool;
 
-// The first index found outside its dimension during a call; `size` 0: none. The kernels go on with
-// a safe index, and the call then fails.
+// What went wrong first during a call. Code 0: an index found outside its dimension, unless `size`
+// is 0; the kernels go on with a safe index, and the call then fails. Other codes are late.hpp's.
 struct Fault {
   int64_t index, size;
+  int32_t code;
 };
 
+struct LateCache;  // memory.hpp
+
 // One call. Tensors are row major and follow the order of the model's inputs and outputs;
-// `symbols` has one value a symbol; `workspace` has workspace_bytes() bytes, aligned to 64.
+// `symbols` has one value a symbol; `workspace` has workspace_bytes() bytes, aligned to 64. The
+// call writes late symbols and the places of late outputs.
 struct RunContext {
   const char* weights;
   const void* const* inputs;
-  void* const* outputs;
-  const int64_t* symbols;
+  void** outputs;
+  int64_t* symbols;
   char* workspace;
   Pool* pool;
   int32_t threads;
   Fault* fault;
+  LateCache* late;
 };
 
 namespace model {
@@ -102,14 +107,17 @@ struct TensorTable {
   int32_t rank;
   const char* const* dims;                            // the text of each dim
   void (*shape)(const int64_t* symbols, int64_t* out);  // -1 for a dim that can't be
+  bool late;
 };
 
-// The symbol is read off an input: dim == slope * symbol + offset.
+// The symbol is read off an input: dim == slope * symbol + offset. A late one has input -1, and in
+// `source` what it is.
 struct SymbolTable {
   const char* name;
   int64_t min, max;
   int32_t input, axis;
   int64_t slope, offset;
+  const char* source;
 };
 
 struct ConstraintTable {
@@ -131,7 +139,8 @@ struct ModelTables {
   const SymbolTable* symbols;
   const ConstraintTable* constraints;
   const CpuBit* cpu_bits;
-  int32_t (*broken_constraint)(const int64_t* symbols);  // its index, -1 if all hold
+  // Its index, -1 if all hold; those over late symbols are left to the model's code.
+  int32_t (*broken_constraint)(const int64_t* symbols);
   uint64_t weights_bytes;
   const char* description;
 };

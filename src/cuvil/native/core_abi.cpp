@@ -1,143 +1,29 @@
 // The C entry points, over the tables of the model that is linked in.
 #include "abi.h"
 #include "abi.hpp"
+#include "abi_check.hpp"
 #include "abi_cpu.hpp"
 #include "abi_text.hpp"
 #include "hash.hpp"
+#include "memory.hpp"
 #include "threads.hpp"
 
 #ifndef CUVIL_CORE_ID
 #define CUVIL_CORE_ID 0
 #endif
 
-extern "C" {
-// The process that loads the library brings these; weak, so that none is a dependency.
-__attribute__((weak, visibility("default"))) void* malloc(size_t bytes);
-__attribute__((weak, visibility("default"))) void free(void* block);
-}
-
 struct cuvil_model {
   const char* weights;
   cuvil::Pool* pool;
   int32_t threads;
+  cuvil::LateCache* late;
 };
 
 namespace cuvil {
 
 namespace {
 
-constexpr int32_t kCpu = 1;  // DLPack's kDLCPU
-constexpr int64_t kMaxBytes = (int64_t(1) << 47) - 1;
 const ModelTables& tables = model_tables;
-
-// Which tensor is being looked at, for messages.
-struct Place {
-  const TensorTable& spec;
-  int32_t index;  // inputs first
-  bool output;
-};
-
-Message& begin(Message& message, const Place& place) {
-  return message << (place.output ? "output '" : "input '") << place.spec.name << "'";
-}
-
-// The check of one tensor's header: everything but its dims and data.
-__attribute__((noinline)) int32_t check_header(const DLTensor* tensor, const Place& at,
-                                               cuvil_status* status) {
-  Message message(status, at.index);
-  if (!tensor) {
-    return begin(message, at) << ": the tensor pointer is null", message.fail(CUVIL_E_ARGUMENT);
-  }
-  if (tensor->device.device_type != kCpu) {
-    begin(message, at) << " is on device type " << tensor->device.device_type
-                       << "; only CPU memory (1) is accepted";
-    return message.fail(CUVIL_E_DEVICE);
-  }
-  const DLDataType given = tensor->dtype;
-  if (given.code != at.spec.code || given.bits != at.spec.bits || given.lanes != 1) {
-    begin(message, at) << " has DLPack type code " << given.code << ", " << given.bits
-                       << " bits, " << given.lanes << " lanes; expected " << at.spec.dtype
-                       << " (code " << at.spec.code << ", " << at.spec.bits << " bits, 1 lane)";
-    return message.fail(CUVIL_E_DTYPE);
-  }
-  if (tensor->ndim != at.spec.rank) {
-    begin(message, at) << " has rank " << tensor->ndim << "; expected " << at.spec.rank;
-    return message.fail(CUVIL_E_RANK);
-  }
-  if (at.spec.rank > 0 && !tensor->shape) {
-    begin(message, at) << ": the shape pointer is null";
-    return message.fail(CUVIL_E_ARGUMENT);
-  }
-  return CUVIL_OK;
-}
-
-__attribute__((noinline)) int32_t check_dims(const DLTensor& tensor, const Place& at,
-                                             const int64_t* symbols,
-                   cuvil_status* status) {
-  int64_t expected[CUVIL_MAX_RANK];
-  at.spec.shape(symbols, expected);
-  for (int32_t axis = 0; axis < at.spec.rank; ++axis) {
-    if (tensor.shape[axis] == expected[axis] && expected[axis] >= 0) continue;
-    Message message(status, at.index, axis);
-    begin(message, at) << ", axis " << axis << " is " << tensor.shape[axis] << "; expected "
-                       << at.spec.dims[axis];
-    if (expected[axis] < 0) {
-      message << ", which has no value here";
-    } else if (!is_number(at.spec.dims[axis])) {
-      message << " = " << expected[axis];
-    }
-    return message.fail(CUVIL_E_SHAPE);
-  }
-  return CUVIL_OK;
-}
-
-// An element of less than 8 bits fills a byte.
-int64_t element_bytes(const TensorTable& spec) { return spec.bits < 8 ? 1 : spec.bits / 8; }
-
-// Bytes of a tensor whose dims are known to be right; -1 if no memory can hold it.
-int64_t tensor_bytes(const int64_t* shape, const TensorTable& spec) {
-  int64_t bytes = element_bytes(spec);
-  bool empty = false;
-  for (int32_t axis = 0; axis < spec.rank; ++axis) {
-    if (shape[axis] == 0) empty = true;
-    else if (__builtin_mul_overflow(bytes, shape[axis], &bytes)) return -1;
-    if (bytes > kMaxBytes) return -1;
-  }
-  return empty ? 0 : bytes;
-}
-
-// Strides, then the data pointer, which goes to *data.
-int32_t check_data(const DLTensor& tensor, const Place& at, void** data, cuvil_status* status) {
-  const int64_t bytes = tensor_bytes(tensor.shape, at.spec);
-  if (bytes < 0) {
-    Message message(status, at.index);
-    begin(message, at) << " is larger than any memory";
-    return message.fail(CUVIL_E_SHAPE);
-  }
-  int64_t stride = 1;
-  for (int32_t axis = at.spec.rank - 1; bytes > 0 && tensor.strides && axis >= 0; --axis) {
-    if (tensor.shape[axis] != 1 && tensor.strides[axis] != stride) {
-      Message message(status, at.index, axis);
-      begin(message, at) << ", axis " << axis << " has stride " << tensor.strides[axis]
-                         << "; expected " << stride << " (row major)";
-      return message.fail(CUVIL_E_LAYOUT);
-    }
-    stride *= tensor.shape[axis];
-  }
-  *data = static_cast<char*>(tensor.data) + tensor.byte_offset;
-  if (bytes == 0) return CUVIL_OK;
-  Message message(status, at.index);
-  if (!tensor.data) {
-    begin(message, at) << ": the data pointer is null";
-    return message.fail(CUVIL_E_DATA);
-  }
-  const uint64_t size = uint64_t(element_bytes(at.spec));
-  if (reinterpret_cast<uintptr_t>(*data) % size != 0) {
-    begin(message, at) << ": data is not aligned to " << size << " bytes";
-    return message.fail(CUVIL_E_DATA);
-  }
-  return CUVIL_OK;
-}
 
 // Reads one symbol off the input it is bound to.
 int32_t bind_symbol(const SymbolTable& symbol, const DLTensor* const* inputs, int64_t* value,
@@ -155,16 +41,20 @@ int32_t bind_symbol(const SymbolTable& symbol, const DLTensor* const* inputs, in
   return message.fail(CUVIL_E_SHAPE);
 }
 
-int32_t check_constraints(const int64_t* symbols, cuvil_status* status) {
-  const int32_t broken = tables.broken_constraint(symbols);
-  if (broken < 0) return CUVIL_OK;
+int32_t say_broken(int32_t broken, const int64_t* symbols, bool late, cuvil_status* status) {
   Message message(status);
   message << "the constraint " << tables.constraints[broken].text << " (from "
           << tables.constraints[broken].origin << ") does not hold:";
   for (int32_t i = 0; i < tables.symbol_count; ++i) {
+    if (tables.symbols[i].input < 0 && !late) continue;
     message << (i ? ", " : " ") << tables.symbols[i].name << " = " << symbols[i];
   }
   return message.fail(CUVIL_E_CONSTRAINT);
+}
+
+int32_t check_constraints(const int64_t* symbols, cuvil_status* status) {
+  const int32_t broken = tables.broken_constraint(symbols);
+  return broken < 0 ? CUVIL_OK : say_broken(broken, symbols, false, status);
 }
 
 // Checks inputs but for their data and finds the symbols' values.
@@ -182,6 +72,8 @@ __attribute__((noinline)) int32_t bind(const cuvil_model* model,
     if (int32_t code = check_header(inputs[i], {tables.inputs[i], i, false}, status)) return code;
   }
   for (int32_t i = 0; i < tables.symbol_count; ++i) {
+    symbols[i] = 0;
+    if (tables.symbols[i].input < 0) continue;
     if (int32_t code = bind_symbol(tables.symbols[i], inputs, &symbols[i], status)) return code;
   }
   for (int32_t i = 0; i < count; ++i) {
@@ -202,7 +94,7 @@ struct Block {
 };
 
 // Checks the data of inputs and everything of outputs; fills one block a tensor, inputs first.
-int32_t gather(const DLTensor* const* inputs, const DLTensor* const* outputs,
+int32_t gather(const DLTensor* const* inputs, DLTensor* const* outputs,
                const int64_t* symbols, Block* blocks, cuvil_status* status) {
   const int32_t first_output = tables.input_count;
   for (int32_t i = 0; i < first_output + tables.output_count; ++i) {
@@ -211,6 +103,8 @@ int32_t gather(const DLTensor* const* inputs, const DLTensor* const* outputs,
     const Place at = {output ? tables.outputs[i - first_output] : tables.inputs[i], i, output};
     if (output) {
       if (int32_t code = check_header(tensor, at, status)) return code;
+      blocks[i] = {nullptr, 0};
+      if (at.spec.late) continue;
       if (int32_t code = check_dims(*tensor, at, symbols, status)) return code;
     }
     if (int32_t code = check_data(*tensor, at, &blocks[i].data, status)) return code;
@@ -244,6 +138,33 @@ int32_t check_workspace(const void* workspace, uint64_t given, int64_t needed,
   return CUVIL_OK;
 }
 
+// What a call that began has failed for.
+int32_t explain(int32_t code, const int64_t* fault, const int64_t* symbols, cuvil_status* status) {
+  if (code == CUVIL_E_CONSTRAINT) return say_broken(int32_t(fault[0]), symbols, true, status);
+  Message message(status);
+  if (code == CUVIL_E_INDEX) {
+    message << "the model looked up index " << fault[0] << " in a dimension of size "
+            << maximum(fault[1], 0);
+  } else if (code == CUVIL_E_SHAPE) {
+    const SymbolTable& symbol = tables.symbols[fault[0]];
+    message << "the size " << symbol.name << " is " << fault[1] << "; allowed is " << symbol.min
+            << " <= " << symbol.name << " <= " << symbol.max << " (" << symbol.source << ")";
+  } else {
+    message << "no memory for what the sizes that were computed ask for";
+  }
+  return message.fail(code);
+}
+
+// The shapes and data of late outputs, for the caller.
+void hand_out(void* const* data, const int64_t* symbols, DLTensor* const* outputs) {
+  for (int32_t i = 0; i < tables.output_count; ++i) {
+    if (!tables.outputs[i].late) continue;
+    outputs[i]->data = data[i];
+    outputs[i]->byte_offset = 0;
+    if (data[i]) tables.outputs[i].shape(symbols, outputs[i]->shape);
+  }
+}
+
 }  // namespace
 }  // namespace cuvil
 
@@ -272,16 +193,27 @@ int32_t cuvil_create(const void* weights, uint64_t weights_bytes, cuvil_pool* po
     message << "the weights are not aligned to " << CUVIL_ALIGNMENT << " bytes";
     return message.fail(CUVIL_E_WEIGHTS);
   }
-  void* block = malloc && free ? malloc(sizeof(cuvil_model)) : nullptr;
+  void* block = memory_of(sizeof(cuvil_model) + sizeof(LateCache));
   if (!block) return message << "no memory for the model", message.fail(CUVIL_E_MEMORY);
   Pool* threads = reinterpret_cast<Pool*>(pool);
   *model = static_cast<cuvil_model*>(block);
-  **model = {static_cast<const char*>(weights), threads, pool_threads(threads)};
+  LateCache* late = reinterpret_cast<LateCache*>(*model + 1);
+  *late = {nullptr, 0};
+  **model = {static_cast<const char*>(weights), threads, pool_threads(threads), late};
   return message.fine();
 }
 
 void cuvil_destroy(cuvil_model* model) {
-  if (model) free(model);
+  if (!model) return;
+  while (LateBlock* block = model->late->first) {
+    model->late->first = block->next;
+    release_memory(block->raw);
+  }
+  release_memory(model);
+}
+
+void cuvil_free(void* data) {
+  if (data) release_memory((static_cast<LateBlock*>(data) - 1)->raw);
 }
 
 int32_t cuvil_workspace_size(const cuvil_model* model, const DLTensor* const* inputs,
@@ -308,6 +240,10 @@ int32_t cuvil_output_shape(const cuvil_model* model, const DLTensor* const* inpu
     return message.fail(CUVIL_E_ARGUMENT);
   }
   const TensorTable& spec = tables.outputs[index];
+  if (spec.late) {
+    message << "the shape of output '" << spec.name << "' depends on data";
+    return message.fail(CUVIL_E_LATE);
+  }
   if (!shape && spec.rank > 0) {
     return message << "the place for the shape is null", message.fail(CUVIL_E_ARGUMENT);
   }
@@ -328,7 +264,7 @@ int32_t cuvil_output_shape(const cuvil_model* model, const DLTensor* const* inpu
 }
 
 int32_t cuvil_run(const cuvil_model* model, const DLTensor* const* inputs, int32_t input_count,
-                  const DLTensor* const* outputs, int32_t output_count, void* workspace,
+                  DLTensor* const* outputs, int32_t output_count, void* workspace,
                   uint64_t workspace_bytes, cuvil_status* status) {
   const int32_t tensors = tables.input_count + tables.output_count;
   int64_t* symbols =
@@ -347,26 +283,32 @@ int32_t cuvil_run(const cuvil_model* model, const DLTensor* const* inputs, int32
   void** data = static_cast<void**>(__builtin_alloca(sizeof(void*) * (tensors + 1)));
   for (int32_t i = 0; i < tensors; ++i) data[i] = blocks[i].data;
   int64_t fault[2];
-  if (!cuvil_run_raw(model, data, data + tables.input_count, symbols, workspace, fault)) {
-    return message.fine();
-  }
-  message << "the model looked up index " << fault[0] << " in a dimension of size "
-          << maximum(fault[1], 0);
-  return message.fail(CUVIL_E_INDEX);
+  void** made = data + tables.input_count;
+  const int32_t code = cuvil_run_raw(model, data, made, symbols, workspace, fault);
+  hand_out(made, symbols, outputs);
+  return code ? explain(code, fault, symbols, status) : message.fine();
 }
 
 int64_t cuvil_workspace_raw(const cuvil_model* model, const int64_t* symbols) {
   return model::workspace_bytes(symbols, model->threads);
 }
 
-int32_t cuvil_run_raw(const cuvil_model* model, const void* const* inputs, void* const* outputs,
-                      const int64_t* symbols, void* workspace, int64_t* fault) {
-  Fault found = {0, 0};
+int32_t cuvil_run_raw(const cuvil_model* model, const void* const* inputs, void** outputs,
+                      int64_t* symbols, void* workspace, int64_t* fault) {
+  Fault found = {0, 0, 0};
+  for (int32_t i = 0; i < tables.output_count; ++i) {
+    if (tables.outputs[i].late) outputs[i] = nullptr;
+  }
   model::run({model->weights, inputs, outputs, symbols, static_cast<char*>(workspace), model->pool,
-              model->threads, &found});
-  if (found.size == 0) return CUVIL_OK;
+              model->threads, &found, model->late});
+  if (found.size == 0 && found.code == 0) return CUVIL_OK;
+  for (int32_t i = 0; i < tables.output_count; ++i) {
+    if (!tables.outputs[i].late) continue;
+    cuvil_free(outputs[i]);
+    outputs[i] = nullptr;
+  }
   if (fault) fault[0] = found.index, fault[1] = found.size;
-  return CUVIL_E_INDEX;
+  return found.code ? found.code : CUVIL_E_INDEX;
 }
 
 cuvil_pool* cuvil_pool_create(int32_t threads) {

@@ -21,6 +21,7 @@ from cuvil.ops import (
     reduction,
     resize,
     scans,
+    sizes,
     special,
     structure,
     trees,
@@ -46,6 +47,7 @@ _FAMILIES = (
     scans,
     linalg,
     trees,
+    sizes,
 )
 
 

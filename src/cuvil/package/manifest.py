@@ -11,7 +11,7 @@ from cuvil.errors import ArtifactError, InvalidModelError
 from cuvil.ir.signature import ConstraintSpec, Signature, SymbolSpec, TensorSpec
 
 FORMAT_VERSION = 1
-ABI_VERSION = 1  # of native/abi.h: a library of another version is not loaded
+ABI_VERSION = 2  # of native/abi.h: a library of another version is not loaded
 
 T = TypeVar("T")
 _UPGRADE = "upgrade cuvil, or compile the model again with this version"
@@ -79,7 +79,7 @@ class Manifest:
             "cpu_features": list(self.cpu_features),
             "inputs": [_tensor_tree(t) for t in signature.inputs],
             "outputs": [_tensor_tree(t) for t in signature.outputs],
-            "symbols": [{"name": s.name, "min": s.min, "max": s.max} for s in signature.symbols],
+            "symbols": [_symbol_tree(s) for s in signature.symbols],
             "constraints": [{"text": c.text, "origin": c.origin} for c in signature.constraints],
             "threads": self.threads,
             "call": None if self.call is None else dict(self.call),
@@ -117,6 +117,11 @@ def _dump(tree: Mapping[str, Any]) -> str:
 
 def _tensor_tree(spec: TensorSpec) -> dict[str, Any]:
     return {"name": spec.name, "dtype": spec.dtype, "shape": list(spec.shape)}
+
+
+def _symbol_tree(spec: SymbolSpec) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": spec.name, "min": spec.min, "max": spec.max}
+    return {**found, "source": spec.source} if spec.late else found
 
 
 def _check_versions(tree: Mapping[str, Any]) -> None:
@@ -184,7 +189,8 @@ def _tensor(reader: _Reader) -> TensorSpec:
 
 def _symbol(reader: _Reader) -> SymbolSpec:
     highest = None if reader.tree.get("max") is None else reader.whole("max")
-    return SymbolSpec(reader.text("name"), reader.whole("min"), highest)
+    source = reader.text("source") if "source" in reader.tree else ""
+    return SymbolSpec(reader.text("name"), reader.whole("min"), highest, source)
 
 
 def _constraint(reader: _Reader) -> ConstraintSpec:

@@ -9,6 +9,7 @@ import numpy as np
 
 from cuvil.ir.control import FOR, IF, WHILE, Loop, captures_of, lead_of
 from cuvil.ir.core import Op, Value, Weight, walk
+from cuvil.ir.late import BINDS
 from cuvil.ir.regions import is_source
 from cuvil.passes.matching import constant_of
 from cuvil.rewrite.rewriter import Rewriter
@@ -36,6 +37,8 @@ def unroll_loop(op: Op, context: Context) -> Outcome:
     if not isinstance(trips, int):
         return Refusal("the number of trips is symbolic")
     size = sum(1 for _ in walk(loop.body))
+    if trips > 1 and any(BINDS in inner.attrs for inner in walk(loop.body)):
+        return Refusal("each trip finds sizes of its own")
     if trips > 1 and trips * size > UNROLLED_OPS:
         return Refusal(f"{trips} trips of {size} ops are too many")
 

@@ -3,7 +3,8 @@
 Ops are visited in order. A contraction or a reduction opens a group; a map joins the group of an
 operand when both run over the same domain, or opens one. Sources and movements belong to no group:
 every kernel that reads through them has its own copy, as index arithmetic. Groups form an acyclic
-graph; ``_ancestors`` holds its transitive closure as bit masks.
+graph; ``_ancestors`` holds its transitive closure as bit masks. What mentions a late symbol depends
+on the op that binds it as on an operand.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 
 from cuvil.analysis.index_map import VIEW_OPS
 from cuvil.ir.core import Block, Op, Value
+from cuvil.ir.late import binders, needed
 from cuvil.ir.types import Shape
 from cuvil.ops.registry import registry
 
@@ -55,6 +57,8 @@ class Grouping:
         self._ancestors: list[int] = []
         self._bases: dict[int, tuple[Op, ...]] = {}
         self._floats: dict[int, bool] = {}
+        self._late = binders(block)
+        self._waits: dict[int, dict[int, Op]] = {}
         for op in block.ops:
             self._visit(op)
 
@@ -127,6 +131,22 @@ class Grouping:
                 group = self.of.get(id(base))
                 if group is not None:
                     yield group
+        for binder in self._binders_of(op).values():
+            yield self.of[id(binder)]
+
+    def _binders_of(self, op: Op) -> dict[int, Op]:
+        """Who binds the late symbols that ``op`` mentions, or the floats that it reads through."""
+        if not self._late:
+            return {}
+        known = self._waits.get(id(op))
+        if known is None:
+            known = {id(b): b for b in needed(op, self._late)}
+            for value in _all_operands(op):
+                source = value.op
+                if source is not None and source.block is self.block and self.floats(source):
+                    known = {**known, **self._binders_of(source)}
+            self._waits[id(op)] = known
+        return known
 
     def _add(self, group: Group, op: Op) -> None:
         group.ops.append(op)

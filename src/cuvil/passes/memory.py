@@ -4,6 +4,10 @@ Kernels run one after another, so lifetimes are intervals of positions. A value 
 whose size fits best, or a new one; a slot is as large as its largest tenant. Sizes are expressions
 over the symbols; to choose between slots they are compared at hint values, which affects how much
 is reused and nothing else.
+
+A slot whose size needs late symbols that its own block binds lies outside the arena: it is taken
+before the op that first writes to it, when they are known, and given back after the last that
+reads it.
 """
 
 from __future__ import annotations
@@ -13,7 +17,8 @@ from dataclasses import dataclass, field
 
 from cuvil.ir.control import IF, Loop, is_control
 from cuvil.ir.core import Block, Function, Op, Value
-from cuvil.sym.expr import Dim, add, evaluate, floordiv, maximum, mul
+from cuvil.ir.late import binders, bound_by
+from cuvil.sym.expr import Dim, add, evaluate, floordiv, maximum, mul, symbols_of
 from cuvil.sym.facts import Facts
 
 ALIGNMENT = 64
@@ -23,20 +28,28 @@ ALIGNMENT = 64
 class Plan:
     """``slots`` are sizes in bytes; ``of`` maps id(value) to its slot, ``outputs`` id(value) to
     the output of the block it is written to directly. An op of control flow has a slot for all
-    that its regions hold, ``inner`` by id(op); ``blocks`` has their own plans by id(block)."""
+    that its regions hold, ``inner`` by id(op); ``blocks`` has their own plans by id(block).
+
+    ``late`` holds the slots outside the arena with the late symbols known when each is taken;
+    ``taken`` and ``given`` are the late slots by the id of the op before, or after, which that is.
+    """
 
     slots: list[Dim] = field(default_factory=list)
     of: dict[int, int] = field(default_factory=dict)
     outputs: dict[int, int] = field(default_factory=dict)
     inner: dict[int, int] = field(default_factory=dict)
     blocks: dict[int, Plan] = field(default_factory=dict)
+    late: dict[int, frozenset[str]] = field(default_factory=dict)
+    taken: dict[int, list[int]] = field(default_factory=dict)
+    given: dict[int, list[int]] = field(default_factory=dict)
 
     @property
     def total(self) -> Dim:
-        """The bytes of all slots."""
+        """The bytes of all slots but the late ones."""
         size: Dim = 0
-        for slot in self.slots:
-            size = add(size, aligned(slot))
+        for number, slot in enumerate(self.slots):
+            if number not in self.late:
+                size = add(size, aligned(slot))
         return size
 
 
@@ -73,9 +86,11 @@ class _Planner:
             if root.op is not None and root.op.short != "constant":
                 plan.outputs.setdefault(id(root), index)
         last = _last_uses(ops)
-        free: list[int] = []
+        choice = _Choice(plan, block, self.facts, self.hints)
+        free = choice.free
         for position, op in enumerate(ops):
-            self._place(plan, op, free)
+            choice.known |= set(bound_by(op))
+            self._place(plan, op, choice)
             for value in {id(v): v for v in _roots(op)}.values():
                 slot_of = plan.of.get(id(value))
                 if slot_of is not None and last[id(value)] == position:
@@ -83,13 +98,14 @@ class _Planner:
             free += [
                 plan.of[id(r)] for r in op.results if id(r) in plan.of and last.get(id(r), -1) < 0
             ]
+        _give_back(plan, ops, last)
         return plan
 
-    def _place(self, plan: Plan, op: Op, free: list[int]) -> None:
+    def _place(self, plan: Plan, op: Op, choice: _Choice) -> None:
         """Slots for the results of an op, and for what its regions hold while it runs."""
         for result in op.results:
             if id(result) not in plan.outputs:
-                plan.of[id(result)] = self._choose(plan, free, _bytes(result))
+                plan.of[id(result)] = choice.slot(_bytes(result), op)
         if not is_control(op):
             return
         size: Dim = 0
@@ -99,13 +115,30 @@ class _Planner:
             size = maximum(size, inner.total)
         if op.name != IF:
             size = maximum(0, add(size, spare_bytes(Loop(op))))
-        slot = plan.inner[id(op)] = self._choose(plan, free, self.facts.simplify(size))
-        free.append(slot)
+        slot = plan.inner[id(op)] = choice.slot(self.facts.simplify(size), op)
+        choice.free.append(slot)
 
-    def _choose(self, plan: Plan, free: list[int], size: Dim) -> int:
+
+class _Choice:
+    """Chooses slots of one block; ``free`` are those without a tenant, ``known`` the late symbols
+    of the block that are bound."""
+
+    def __init__(self, plan: Plan, block: Block, facts: Facts, hints: Mapping[str, int]) -> None:
+        self.plan = plan
+        self.late = set(binders(block))
+        self.known: set[str] = set()
+        self.free: list[int] = []
+        self.facts = facts
+        self.hints = hints
+
+    def slot(self, size: Dim, op: Op) -> int:
+        """The slot for ``size`` bytes that are needed when ``op`` runs."""
+        plan, late = self.plan, symbols_of(size) & self.late
         wanted = evaluate(size, self.hints)
         best: tuple[tuple[int, int], int] | None = None
-        for slot in free:
+        for slot in self.free:
+            if not self._may_hold(slot, late):
+                continue
             have = evaluate(plan.slots[slot], self.hints)
             grows = max(0, wanted - have)
             score = (0 if plan.slots[slot] == size else 1, grows * 4 + max(0, have - wanted))
@@ -113,11 +146,34 @@ class _Planner:
                 best = (score, slot)
         if best is None:
             plan.slots.append(size)
-            return len(plan.slots) - 1
+            number = len(plan.slots) - 1
+            if late:
+                plan.late[number] = frozenset(self.known)
+                plan.taken.setdefault(id(op), []).append(number)
+            return number
         slot = best[1]
-        free.remove(slot)
+        self.free.remove(slot)
         plan.slots[slot] = self.facts.simplify(maximum(plan.slots[slot], size))
         return slot
+
+    def _may_hold(self, slot: int, late: set[str]) -> bool:
+        """A slot has its size before it is taken: no late symbol that is bound later is in it."""
+        return bool(late) == (slot in self.plan.late) and late <= self.plan.late.get(slot, late)
+
+
+def _give_back(plan: Plan, ops: list[Op], last: Mapping[int, int]) -> None:
+    """After which op each late slot has its last reader."""
+    ends: dict[int, int] = {}
+    for position, op in enumerate(ops):
+        for result in op.results:
+            slot = plan.of.get(id(result), -1)
+            if slot in plan.late:
+                ends[slot] = max(position, last.get(id(result), -1), ends.get(slot, -1))
+        inner = plan.inner.get(id(op), -1)
+        if inner in plan.late:
+            ends[inner] = max(position, ends.get(inner, -1))
+    for slot, position in sorted(ends.items()):
+        plan.given.setdefault(id(ops[position]), []).append(slot)
 
 
 def spare_bytes(loop: Loop) -> Dim:
@@ -159,7 +215,10 @@ def plan_text(function: Function) -> str:
 
 
 def _plan_lines(plan: Plan, block: Block, indent: str) -> list[str]:
-    lines = [f"// {indent}slot {i}: {size} bytes" for i, size in enumerate(plan.slots)]
+    lines = [
+        f"// {indent}slot {i}: {size} bytes{', taken when known' if i in plan.late else ''}"
+        for i, size in enumerate(plan.slots)
+    ]
     for op in block.ops:
         for result in op.results:
             if id(result) in plan.outputs:

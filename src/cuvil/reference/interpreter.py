@@ -16,6 +16,7 @@ from cuvil.errors import CuvilError, InputError, InvalidModelError, Verification
 from cuvil.ir.attrs import substitute_attrs
 from cuvil.ir.control import FOR, IF, REQUIRE, Loop, constraint_of, is_control
 from cuvil.ir.core import Block, Function, Module, Op, Value
+from cuvil.ir.late import BINDS, bound_by
 from cuvil.ir.types import TensorType
 from cuvil.ops.registry import registry
 from cuvil.reference.binding import Seen, bind_symbols, check_bounds, check_constraints
@@ -54,7 +55,7 @@ def run_function(
     """
     arrays = _arguments(function, inputs)
     table = _bind(function, arrays, symbols)
-    outputs = _Run(table, watch).block(function.body, arrays)
+    outputs = _Run(table, watch, function).block(function.body, arrays)
     check_bounds(table, function.symbols)
     check_constraints(function.constraints, table)
     return outputs
@@ -65,6 +66,13 @@ def run_op(
 ) -> list[Array]:
     """The results of one op for these operands; ``symbols`` gives the values of its symbols."""
     return _Run(dict(symbols or {}), None).op(op, list(arrays))
+
+
+def sizes_of(op: Op, arrays: Sequence[Array]) -> dict[str, int]:
+    """The values of the symbols that an op on these operands binds; none for most."""
+    if BINDS not in op.attrs:
+        return {}
+    return dict(zip(bound_by(op), map(int, np.asarray(arrays[0]).reshape(-1)), strict=True))
 
 
 def _arguments(function: Function, inputs: Mapping[str, Array]) -> list[Array]:
@@ -107,9 +115,12 @@ def _bind(
 class _Run:
     """One execution: the values of symbols (which data-dependent ops add to) and the observer."""
 
-    def __init__(self, table: dict[str, int], watch: Watch | None) -> None:
+    def __init__(
+        self, table: dict[str, int], watch: Watch | None, function: Function | None = None
+    ) -> None:
         self.table = table
         self.watch = watch
+        self.function = function
 
     def block(self, block: Block, arrays: Sequence[Array]) -> list[Array]:
         """The terminator's operands."""
@@ -137,6 +148,8 @@ class _Run:
     def op(self, op: Op, operands: list[Array]) -> list[Array]:
         """The results, checked against the op's result types."""
         types = [v.type.substitute(self.table) for v in op.results]
+        if BINDS in op.attrs:
+            self._bind(sizes_of(op, operands))
         if op.name == REQUIRE:
             check_constraints([constraint_of(op)], self.table)
             return []
@@ -168,6 +181,13 @@ class _Run:
             self._checked(op, i, np.asarray(array), type)
             for i, (array, type) in enumerate(zip(results, types, strict=True))
         ]
+
+    def _bind(self, found: dict[str, int]) -> None:
+        """Late sizes are checked before anything is computed with them."""
+        self.table.update(found)
+        if self.function is not None:
+            check_bounds(found, self.function.symbols)
+            check_constraints(self.function.constraints, self.table)
 
     def _region(self, op: Op, operands: list[Array]) -> list[Array]:
         if len(op.regions) != 1 or len(op.regions[0].args) != len(operands):

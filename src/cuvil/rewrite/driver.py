@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Sequence
 
 from cuvil.errors import CuvilError
-from cuvil.ir.core import Block, Op
+from cuvil.ir.core import Block, Op, walk
+from cuvil.ir.late import binders, mentioned
 from cuvil.rewrite.rewriter import Rewriter
 from cuvil.rewrite.rule import Context, Refusal, Rule
 
@@ -87,10 +88,22 @@ def is_dead(op: Op) -> bool:
 
 
 def remove_dead(block: Block, rewriter: Rewriter) -> None:
-    """Erase dead ops, last first."""
+    """Erase dead ops, last first, and those that bind late symbols which nothing mentions."""
+    unused = _unused_binders(block, rewriter)
     op = block.last
     while op is not None:
         before = op.prev
-        if is_dead(op):
+        if is_dead(op) or id(op) in unused:
             rewriter.erase(op)
         op = before
+
+
+def _unused_binders(block: Block, rewriter: Rewriter) -> set[int]:
+    """Binders without results none of whose symbols is used; a constraint is a use."""
+    late = {name: op for name, op in binders(block).items() if not op.results}
+    if not late:
+        return set()
+    used = set[str]().union(*(mentioned(op) for op in walk(rewriter.function.body)))
+    used = used.union(*(c.symbols() for c in rewriter.function.constraints))
+    kept = {id(op) for name, op in late.items() if name in used}
+    return {id(op) for op in late.values()} - kept

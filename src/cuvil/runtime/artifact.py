@@ -223,12 +223,10 @@ class Artifact:
         views = [view_input(x, slot) for x, slot in zip(args, self._inputs)]
         plan = self._plan(model, [v.shape for v in views])
         as_torch = any(v.is_torch for v in views)
-        results = []
-        for slot, shape in zip(self._outputs, plan.outputs):
-            if out is not None and slot.name in out:
-                results.append(view_output(out[slot.name], slot, shape))
-            else:
-                results.append(new_output(slot, shape, as_torch))
+        results = [
+            self._target(slot, shape, as_torch, out)
+            for slot, shape in zip(self._outputs, plan.outputs)
+        ]
         if out is not None:
             self._check_overlap(views, results)
         arena = getattr(self._local, "arena", EMPTY)
@@ -240,6 +238,14 @@ class Artifact:
             raise _index_error(model, sources, targets, plan, arena)
         return [v.keep for v in results]
 
+    def _target(
+        self, slot: Slot, shape: tuple[int, ...], as_torch: bool, out: Mapping[str, Any] | None
+    ) -> View:
+        """Where an output goes: to the caller's array, else to a new one."""
+        if out is not None and slot.name in out:
+            return view_output(out[slot.name], slot, shape)
+        return new_output(slot, shape, as_torch)
+
     def _plan(self, model: Model, shapes: Sequence[tuple[int, ...]]) -> Plan:
         key = tuple(shapes)
         plan: Plan | None = model.plans.get(key)
@@ -247,7 +253,8 @@ class Artifact:
             return plan
         table = self._signature.bind(shapes)
         outputs = self._signature.output_shapes(table)
-        symbols = struct.pack(f"={len(table)}q", *table.values())
+        names = [s.name for s in self._signature.symbols]
+        symbols = struct.pack(f"={len(names)}q", *[table.get(name, 0) for name in names])
         workspace = model.workspace_bytes(symbols)
         if not 0 <= workspace <= MAX_BYTES:
             raise ShapeConstraintError(
@@ -298,10 +305,11 @@ class Artifact:
     def _shapes(self, inputs: Mapping[str, Any]) -> list[tuple[int, ...]]:
         return [tuple(getattr(v, "shape", v)) for v in self._by_name(inputs)]
 
-    def _check_overlap(self, inputs: Sequence[View], outputs: Sequence[View]) -> None:
+    def _check_overlap(self, inputs: Sequence[View], outputs: Sequence[View | None]) -> None:
         spans = [
             (view.address, view.address + view.keep.nbytes, slot)
             for view, slot in zip([*inputs, *outputs], [*self._inputs, *self._outputs])
+            if view is not None
         ]
         for at in range(len(inputs), len(spans)):
             begin, end, slot = spans[at]
@@ -320,6 +328,11 @@ def _index_error(
     model.run(
         model.address, sources, targets, plan.symbols, arena.address, ctypes.addressof(fault)
     )
+    return index_error(fault)
+
+
+def index_error(fault: Sequence[int]) -> InputError:
+    """The error for an index (first) outside a dimension (its size second)."""
     return InputError(
         f"the model looked up index {fault[0]} in a dimension of size {max(fault[1], 0)}",
         hint="check the inputs that hold indices, such as token numbers",

@@ -15,6 +15,7 @@ from cuvil.errors import ArtifactError, CuvilError, InputError
 from cuvil.ir.types import DTYPES
 from cuvil.package.format import StrPath
 from cuvil.runtime.artifact import Artifact
+from cuvil.runtime.late_artifact import LateArtifact
 from cuvil.runtime.native import Model, NativeLibrary
 from cuvil.runtime.tree import CallTree
 
@@ -131,3 +132,7 @@ class InProcessArtifact(Artifact):
     ) -> list[Any]:
         with self._functions.raising():
             return super()._execute_checked(model, args, out)
+
+
+class LateInProcessArtifact(InProcessArtifact, LateArtifact):
+    """One with sizes that depend on data, too."""

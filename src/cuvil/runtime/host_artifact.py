@@ -9,6 +9,7 @@ from cuvil.errors import InputError, ShapeConstraintError
 from cuvil.ir.signature import TensorSpec
 from cuvil.runtime.artifact import Artifact
 from cuvil.runtime.host import MAP, STRING, HostPlan, string_input
+from cuvil.runtime.late_artifact import make_artifact
 from cuvil.runtime.native import Model
 from cuvil.runtime.tree import CallTree
 
@@ -22,7 +23,7 @@ class HostArtifact(Artifact):
 
     def __init__(self, model: Model, tree: CallTree | None, plan: HostPlan) -> None:
         super().__init__(model, tree)
-        self._native = Artifact(model, tree)
+        self._native = make_artifact(model, tree)
         self._host = plan
         self._parameters = [spec.name for spec in plan.inputs]
         self._count = len(plan.inputs)

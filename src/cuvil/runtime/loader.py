@@ -11,10 +11,16 @@ from cuvil.options import threads_of_environment
 from cuvil.package.format import Package, StrPath, open_package
 from cuvil.package.manifest import Manifest
 from cuvil.runtime.artifact import Artifact
-from cuvil.runtime.callbacks import Function, HostFunctions, InProcessArtifact
+from cuvil.runtime.callbacks import (
+    Function,
+    HostFunctions,
+    InProcessArtifact,
+    LateInProcessArtifact,
+)
 from cuvil.runtime.cpu import cpu_flags, usable_threads
 from cuvil.runtime.host import HostPlan
 from cuvil.runtime.host_artifact import HostArtifact
+from cuvil.runtime.late_artifact import make_artifact
 from cuvil.runtime.native import Model, NativeLibrary
 from cuvil.runtime.tree import CallTree
 
@@ -62,8 +68,9 @@ def load(
     model = Model(library, package, count)
     if called is not None:
         called.attach(library)
-        return InProcessArtifact(model, tree, called)
-    return Artifact(model, tree) if plan is None else HostArtifact(model, tree, plan)
+        late = bool(manifest.signature.late)
+        return (LateInProcessArtifact if late else InProcessArtifact)(model, tree, called)
+    return make_artifact(model, tree) if plan is None else HostArtifact(model, tree, plan)
 
 
 def _host_functions(

@@ -27,6 +27,7 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "cuvil_destroy": (None, (_POINTER,)),
     "cuvil_workspace_raw": (ctypes.c_int64, (_POINTER, _POINTER)),
     "cuvil_run_raw": (ctypes.c_int32, (_POINTER,) * 6),
+    "cuvil_free": (None, (_POINTER,)),
     "cuvil_pool_create": (_POINTER, (ctypes.c_int32,)),
     "cuvil_hash64": (ctypes.c_uint64, (_POINTER, ctypes.c_uint64, ctypes.c_uint64)),
 }

@@ -9,7 +9,7 @@ import numpy as np
 
 from cuvil.ir.core import Module
 from cuvil.ops.numeric import is_float
-from cuvil.reference.interpreter import run_op
+from cuvil.reference.interpreter import run_op, sizes_of
 
 Array = np.ndarray[Any, Any]
 
@@ -26,11 +26,13 @@ def outputs_with_noise(
         id(v): np.asarray(inputs[n]) for n, v in zip(main.input_names, main.inputs, strict=True)
     }
     last = {id(value): op for op in main.body.ops for value in (*op.operands, *op.results)}
+    sizes = dict(symbols)
     for op in main.body.ops:
         operands = [known[id(v)] for v in op.operands]
-        if not op.results:
+        if op.name == "func.return":
             return operands
-        results = run_op(op, operands, symbols)
+        sizes.update(sizes_of(op, operands))
+        results = run_op(op, operands, sizes)
         exact = op.short in ("constant", "reshape")
         for value, array in zip(op.results, results, strict=True):
             known[id(value)] = array if exact else _noisy(array, rng)

@@ -34,9 +34,9 @@ def spread_of_sizes(signature: Signature, examples: Mapping[str, Array]) -> list
             found.append(signature.bind(shapes))
         except (CuvilError, KeyError):
             pass
-    if not signature.symbols:
+    if not signature.early:
         return found or [{}]
-    names = [s.name for s in signature.symbols]
+    names = [s.name for s in signature.early]
     choices = _choices(signature, found[0] if found else {})
     for shift in range(_TRIALS):
         wanted = [_SIZES[(shift * (k + 1) + k) % len(_SIZES)] for k in range(len(names))]
@@ -58,7 +58,7 @@ def _choices(signature: Signature, known: Mapping[str, int]) -> list[tuple[int, 
     numbers = {int(n) for c in signature.constraints for n in re.findall(r"\d+", c.text)}
     usual = {*_CANDIDATES, *(k * n for n in numbers for k in (1, 2, 3))}
     each = []
-    for s in signature.symbols:
+    for s in signature.early:
         low = min(max(s.min, 1), s.highest)  # zero is for tests of their own
         sizes = {low, min(low + 1, s.highest), known.get(s.name, low)}
         each.append(sorted(sizes | {n for n in usual if low <= n <= s.highest}))

@@ -16,7 +16,7 @@ import numpy as np
 
 from cuvil.ir.clone import clone_module
 from cuvil.ir.core import Function, Module, Op, Value
-from cuvil.reference.interpreter import run_op
+from cuvil.reference.interpreter import run_op, sizes_of
 from cuvil.rewrite.rewriter import Rewriter
 from cuvil.verify.report import LayerError, OutputError, compare
 
@@ -29,8 +29,7 @@ _SHOWN_PLACES = 3
 class Exposed:
     """A fused module that also returns every kernel's results.
 
-    ``results`` are (kernel number, op of ``module``, index of the result, output name). A result
-    whose size no input decides is not among them.
+    ``results`` are (kernel number, op of ``module``, index of the result, output name).
     """
 
     module: Module
@@ -41,14 +40,12 @@ def expose(fused: Module) -> Exposed:
     """A copy of a module at stage "fused" that returns the results of its kernels as well."""
     module = clone_module(fused)
     main = module.main
-    known = {name for value in main.inputs for name in value.type.symbols()}
     results = []
     values: list[Value] = []
     for number, op in enumerate(_kernels(main)):
         for index, value in enumerate(op.results):
-            if value.type.symbols() <= known:
-                results.append((number, op, index, f"{number}.{index}"))
-                values.append(value)
+            results.append((number, op, index, f"{number}.{index}"))
+            values.append(value)
     end = main.body.terminator
     rewriter = Rewriter(main)
     rewriter.at_end(main.body, end.loc)
@@ -85,11 +82,15 @@ def check_layers(
     last = {id(value): op for op in main.body.ops for value in (*op.operands, *op.results)}
     layers = []
     number = 0
+    sizes = dict(symbols)
     for op in main.body.ops:
-        if not op.results:
+        if op.name == "func.return":
             break
         operands = [known[id(v)] for v in op.operands]
-        expected = run_op(op, operands, symbols)
+        sizes.update(sizes_of(op, operands))
+        expected = run_op(op, operands, sizes)
+        if not op.results:
+            continue
         if op.short in _FREE:
             actual = expected
         else:

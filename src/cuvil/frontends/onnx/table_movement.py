@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from cuvil.errors import InvalidModelError
 from cuvil.frontends.onnx.node import Handler, Node, Refused
 from cuvil.ir.core import Value
@@ -187,20 +185,6 @@ def _space_to_depth(n: Node) -> Value:
     return n.e.reshape(n.e.transpose(x, perm), (batch, mul(c, k * k), h, w))
 
 
-def _compress(n: Node) -> Value:
-    condition = n.constant(1, "the condition, which decides the result's size,")
-    x = n[0]
-    keep = np.flatnonzero(condition.reshape(-1)).astype(np.int64)
-    if "axis" not in n.attrs:
-        return n.e.op("gather", n.e.reshape(x, (x.type.elements,)), n.e.weight(keep), axis=0)
-    return n.e.op("gather", x, n.e.weight(keep), axis=n.axis("axis", None, x.type.rank))
-
-
-def _nonzero(n: Node) -> Value:
-    x = n.constant(0, "its input, which decides the result's size,")
-    return n.e.weight(np.array(np.nonzero(np.atleast_1d(x)), dtype=np.int64), n.outputs[0])
-
-
 def _reverse_sequence(n: Node) -> Value:
     """Element t of a row of length l comes from l - 1 - t where t < l (ReverseSequence-10)."""
     x, e = n[0], n.e
@@ -242,8 +226,6 @@ TABLE: dict[str, Handler] = {
     "GatherND": _gather_nd,
     "DepthToSpace": _depth_to_space,
     "SpaceToDepth": _space_to_depth,
-    "Compress": _compress,
-    "NonZero": _nonzero,
     "ReverseSequence": _reverse_sequence,
     "CenterCropPad": _center_crop_pad,
 }

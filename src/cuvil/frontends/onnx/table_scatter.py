@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from cuvil.errors import InvalidModelError
 from cuvil.frontends.onnx.node import Handler, Node
 from cuvil.ir.core import Value
@@ -83,20 +81,6 @@ def _replaced(n: Node, index: Value, old: tuple[Dim, ...], new: tuple[Dim, ...])
     return total
 
 
-def _unique(n: Node) -> list[Value]:
-    x = n.constant(0, "its input, which decides the result's size,")
-    axis = n.attrs.get("axis")
-    values, first, inverse, counts = np.unique(
-        x, return_index=True, return_inverse=True, return_counts=True, axis=axis
-    )
-    order = np.arange(len(first)) if n.integer("sorted", 1) else np.argsort(first)
-    places = np.empty_like(order)
-    places[order] = np.arange(len(order))
-    picked = np.take(values, order, axis=axis if axis is not None else 0)
-    rest = (first[order], places[inverse.reshape(-1)], counts[order])
-    return [n.e.weight(picked), *(n.e.weight(a.astype(np.int64)) for a in rest)]
-
-
 def _tensor_scatter(n: Node) -> Value:
     """Rows of a cache overwritten from per-batch positions on (TensorScatter-24)."""
     cache, update, e = n[0], n[1], n.e
@@ -122,6 +106,5 @@ TABLE: dict[str, Handler] = {
     "ScatterND": _scatter_nd,
     "OneHot": _one_hot,
     "MaxUnpool": _max_unpool,
-    "Unique": _unique,
     "TensorScatter": _tensor_scatter,
 }

@@ -1,0 +1,147 @@
+"""An artifact some of whose sizes depend on data: the library allocates what is so large."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import struct
+import sys
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from cuvil.errors import CuvilError, InputError, ShapeConstraintError
+from cuvil.runtime.arena import EMPTY
+from cuvil.runtime.arrays import Slot, torch_dtype, view_input
+from cuvil.runtime.artifact import Artifact, index_error
+from cuvil.runtime.native import Model, NativeLibrary
+from cuvil.runtime.tree import CallTree
+
+# Codes of native/abi.h
+_SHAPE, _CONSTRAINT, _MEMORY, _INDEX = 5, 6, 13, 14
+# Outputs up to this size are copied: a finalizer costs more.
+_COPIED = 1 << 14
+
+
+def make_artifact(model: Model, tree: CallTree | None) -> Artifact:
+    """The artifact of a model, of the class that its sizes need."""
+    late = bool(model.package.manifest.signature.late)
+    return LateArtifact(model, tree) if late else Artifact(model, tree)
+
+
+class LateArtifact(Artifact):
+    """A compiled model with late symbols (see SymbolSpec): sizes found during a call.
+
+    Outputs of such a size are always new arrays; they can't be given with ``out``.
+    """
+
+    def __init__(self, model: Model, tree: CallTree | None) -> None:
+        super().__init__(model, tree)
+        self._late_outputs = tuple(self._signature.is_late(s) for s in self._signature.outputs)
+        self._unpack_symbols = struct.Struct(f"={len(self._signature.symbols)}q").unpack
+
+    def run(
+        self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Run on inputs by name; returns the outputs by name. ``out`` as for other artifacts."""
+        for slot, late in zip(self._outputs, self._late_outputs):
+            if late and slot.name in (out or ()):
+                raise InputError(
+                    f"out has the output {slot.name!r}, whose size depends on data",
+                    hint="leave it out: the call returns a new array",
+                )
+        return super().run(inputs, out)
+
+    def _execute(self, args: Sequence[Any]) -> list[Any]:
+        return self._execute_checked(self._open(), args, None)
+
+    def _execute_checked(
+        self, model: Model, args: Sequence[Any], out: Mapping[str, Any] | None
+    ) -> list[Any]:
+        views = [view_input(x, slot) for x, slot in zip(args, self._inputs)]
+        plan = self._plan(model, [v.shape for v in views])
+        as_torch = any(v.is_torch for v in views)
+        given = [
+            None if late else self._target(slot, shape, as_torch, out)
+            for slot, shape, late in zip(self._outputs, plan.outputs, self._late_outputs)
+        ]
+        if out is not None:
+            self._check_overlap(views, given)
+        arena = getattr(self._local, "arena", EMPTY)
+        if arena.size < plan.workspace:
+            arena = self._grow(plan.workspace)
+        sources = self._pack_inputs(*[v.address for v in views])
+        targets = (ctypes.c_void_p * max(len(given), 1))(*[v.address if v else None for v in given])
+        symbols = ctypes.create_string_buffer(plan.symbols, max(len(plan.symbols), 8))
+        fault = (ctypes.c_int64 * 2)()
+        code = model.run(model.address, sources, targets, symbols, arena.address, fault)
+        values = self._unpack_symbols(symbols.raw[: len(plan.symbols)])
+        table = dict(zip([s.name for s in self._signature.symbols], values))
+        if code:
+            raise self._failure(code, fault, table)
+        return self._collected(model, given, targets, table, as_torch)
+
+    def _collected(
+        self, model: Model, given: Sequence[Any], targets: Any, table: dict[str, int], torch: bool
+    ) -> list[Any]:
+        """The outputs; those that the library made are owned by what is returned."""
+        made = [None if v is not None else targets[i] for i, v in enumerate(given)]
+        free = model.library.functions.cuvil_free
+        found: list[Any] = []
+        try:
+            shapes = self._signature.output_shapes(table)
+            for view, slot, shape in zip(given, self._outputs, shapes):
+                if view is not None:
+                    found.append(view.keep)
+                    continue
+                address, made[len(found)] = made[len(found)], None
+                found.append(_adopted(model, address, slot, shape, torch))
+        finally:
+            for address in made:
+                if address is not None:
+                    free(address)
+        return found
+
+    def _failure(self, code: int, fault: Any, table: Mapping[str, int]) -> Exception:
+        """What a code of the library means, in plain words."""
+        signature = self._signature
+        try:
+            if code == _SHAPE:
+                signature.check_symbol(signature.symbols[fault[0]].name, fault[1])
+            if code == _CONSTRAINT:
+                signature.check_constraint(signature.constraints[fault[0]], table)
+        except CuvilError as error:
+            return error
+        if code == _INDEX:
+            return index_error(fault)
+        if code == _MEMORY and fault[1] >= 0:
+            return MemoryError(f"no memory for {fault[1]} bytes of a size that was computed")
+        return ShapeConstraintError("the sizes that were computed need too much memory")
+
+
+def _adopted(
+    model: Model, address: int, slot: Slot, shape: tuple[int, ...], as_torch: bool
+) -> Any:
+    """An array, or a PyTorch tensor, that owns memory which the library allocated; what is small
+    is copied instead."""
+    free = model.library.functions.cuvil_free
+    size = slot.size * math.prod(shape)
+    buffer = (ctypes.c_char * size).from_address(address)
+    if size <= _COPIED:
+        raw = np.empty(size, np.uint8)
+        ctypes.memmove(raw.ctypes.data, address, size)
+        free(address)
+    else:
+        # The function that frees keeps its library loaded.
+        weakref.finalize(buffer, _free, model.library, address).atexit = False
+        raw = np.frombuffer(buffer, np.uint8)
+    if as_torch:
+        torch = sys.modules["torch"]
+        return torch.from_numpy(raw).view(torch_dtype(slot)).reshape(shape)
+    return raw.view(slot.numpy_dtype()).reshape(shape)
+
+
+def _free(library: NativeLibrary, address: int) -> None:
+    library.functions.cuvil_free(address)
