@@ -105,8 +105,8 @@ def page(results: list[Result]) -> str:
     lines = [
         "# Architectures of transformers",
         "",
-        "Each architecture in a small configuration with seeded weights, compiled and compared with",
-        f"PyTorch by `python -m tools.transformers_sweep --write` ({versions}).",
+        "Each architecture in a small configuration with seeded weights, compiled and compared",
+        f"with PyTorch by `python -m tools.transformers_sweep --write` ({versions}).",
         f"{len(right)} of {len(results)} are right; none of the others gives an artifact.",
         "",
         "| architecture | result | dims | kernels | largest error | note |",
