@@ -43,6 +43,15 @@ def test_sizes_stay_dynamic_and_arguments_are_numbers() -> None:
         _same(artifact(x, 1), script(x, 1))
 
 
+@pytest.mark.parametrize("name", ["DataBranch", "DataLoop"])
+def test_what_a_tensor_decides_is_decided_by_each_call(name: str) -> None:
+    script = _script(name)
+    x = torch.randn(3, 4)
+    artifact = cuvil.compile(script, (x,))
+    for factor in (1.0, -1.0, 0.0, 20.0, 1e-3):
+        _same(artifact(x * factor), script(x * factor))
+
+
 def test_each_call_starts_from_the_state_at_compile_time() -> None:
     script = _script("Counter")
     x = torch.randn(4)

@@ -98,22 +98,27 @@ def _while(
             hint="carry tensors from trip to trip",
         )
     captured = _outer_tensors(node, env)
-    last = torch.tensor(min(int(limit), (1 << 63) - 1))
+    last = _number(min(int(limit), (1 << 63) - 1))
 
     def test(at: torch.Tensor, more: torch.Tensor, *rest: torch.Tensor) -> torch.Tensor:
-        return torch.logical_and(more, at < last)
+        return torch.logical_and(more, at < rest[-1])
 
     def body(at: torch.Tensor, more: torch.Tensor, *rest: torch.Tensor) -> tuple[Any, ...]:
-        values, outer = rest[: len(carried)], rest[len(carried) :]
+        values, outer = rest[: len(carried)], rest[len(carried) : -1]
         inner = {**env, **dict(zip(captured, outer, strict=True))}
         inner.update(zip(names, [at, *values], strict=True))
         again, *results = replay.block(block, inner)
-        again = again if is_tensor(again) else torch.tensor(bool(again))
+        again = again if is_tensor(again) else torch.full((), bool(again))
         return (at + 1, again.clone(), *(x.clone() for x in results))
 
-    start = (torch.tensor(step), going, *carried)
-    results = while_loop_op(test, body, start, tuple(env[n] for n in captured))
+    start = (_number(step), going, *carried)
+    results = while_loop_op(test, body, start, (*(env[n] for n in captured), last))
     return list(results[2:])
+
+
+def _number(value: int) -> torch.Tensor:
+    """A tensor that is made while the program runs: torch.tensor would be a constant of it."""
+    return torch.full((), value, dtype=torch.int64)
 
 
 def _outer_tensors(node: Node, env: Env) -> list[str]:
