@@ -124,8 +124,8 @@ constexpr int64_t svd_doubles(int64_t m, int64_t n, int64_t columns) {
   return m * n + n * n + m * columns + n * n + n;
 }
 
-// a = u diag(s) vh for a row-major m x n matrix with m >= n (or its transpose, as given by strides):
-// one-sided Jacobi (Hestenes, 1958). u gets `columns` columns (n or m). The leading element of each
+// a = u diag(s) vh for an m x n matrix with m >= n whose elements lie at these strides: one-sided
+// Jacobi (Hestenes, 1958). u gets `columns` columns (n or m). The leading element of each
 // column of v is positive; of further columns of u as well.
 template <class T>
 void svd_tall(const T* a, int64_t row, int64_t column, int64_t m, int64_t n, int64_t columns,

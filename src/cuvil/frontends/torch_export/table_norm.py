@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from cuvil.frontends.formula import Term
 from cuvil.frontends.torch_export.call import Call, Refused, Rule
 from cuvil.ir.core import Value
 from cuvil.ir.types import F32, DType
@@ -71,7 +72,7 @@ def batch_norm(c: Call, x: Value) -> Value:
     """By the running statistics; a missing weight is 1, a missing bias 0."""
     mean, variance = c.tensor_or_none("running_mean"), c.tensor_or_none("running_var")
     if mean is None or variance is None:
-        raise Refused("batch norm without running statistics depends on the whole batch")
+        return batch_norm_by_itself(c, x)
     given = (c.tensor_or_none("weight"), c.tensor_or_none("bias"), mean, variance)
     dtype = _wide(c, x, *given)
     channels = x.type.shape[1]
@@ -83,14 +84,41 @@ def batch_norm(c: Call, x: Value) -> Value:
     return c.e.cast(out, x.type.dtype)
 
 
+def batch_norm_by_itself(c: Call, x: Value) -> Value:
+    """By the mean and variance of the batch, over all axes but the channels'."""
+    weight, bias = c.tensor_or_none("weight"), c.tensor_or_none("bias")
+    dtype = _wide(c, x, weight, bias)
+    e, wide = c.e, Term(c.e, c.e.cast(x, dtype))
+    axes = tuple(i for i in range(x.type.rank) if i != 1)
+
+    def mean(t: Term) -> Term:
+        return Term(e, e.op("reduce_mean", t.value, axes=axes, keepdims=True))
+
+    gap = wide - mean(wide)
+    out = gap * (mean(gap * gap) + float(c["eps"])).map("rsqrt")
+    for name, values in (("mul", weight), ("add", bias)):
+        if values is not None:
+            column = (values.type.shape[0], *(1,) * (x.type.rank - 2))
+            out = out.map(name, Term(e, e.reshape(e.cast(values, dtype), column)))
+    return e.cast(out.value, x.type.dtype)
+
+
 def _constant_vector(c: Call, fill: float, size: Dim, dtype: DType) -> Value:
     return c.e.broadcast(c.e.scalar(fill, dtype), (size,))
 
 
 def _batch_norm(c: Call) -> Value | list[Value | None]:
-    if c.get("training", False):
-        raise Refused("batch norm in training mode; call model.eval()")
-    out = batch_norm(c, c.tensor("input"))
+    x = c.tensor("input")
+    if x.type.elements == 0:
+        out = x
+    elif c.get("training", False):
+        kept = [c.tensor_or_none(n) for n in ("running_mean", "running_var")]
+        if any(v is not None and v.op is not None for v in kept):
+            raise Refused("batch norm in training mode changes its running statistics; "
+                          "call model.eval()")  # fmt: skip
+        out = batch_norm_by_itself(c, x)
+    else:
+        out = batch_norm(c, x)
     return [out, *[None] * (len(c.metas) - 1)] if c.tuple_result else out
 
 

@@ -7,6 +7,7 @@ from math import prod
 from typing import Any
 
 from cuvil.frontends.torch_export.call import Call, Refused, Rule
+from cuvil.frontends.torch_export.pool_windows import places_of_largest, sums
 from cuvil.frontends.torch_export.table_contraction import per_axis
 from cuvil.frontends.torch_export.table_slice import cut
 from cuvil.ir.core import Value
@@ -74,8 +75,10 @@ def _avg_pool(spatial: int) -> Rule:
         attrs = _windows(c, spatial)
         divisor = c.args.get("divisor_override")
         include = True if divisor is not None else bool(c.get("count_include_pad", True))
-        if divisor is not None and attrs["ceil_mode"]:
-            raise Refused("divisor_override together with ceil_mode")
+        if not c.first.type.dtype.is_float or (divisor is not None and attrs["ceil_mode"]):
+            attrs["kernel"] = per_axis(c.ints("kernel_size"), spatial)
+            sizes = c.shape[len(c.shape) - spatial :]
+            return batched(c, spatial, [lambda x: sums(c, x, sizes, attrs, include, divisor)])[0]
         (out,) = batched(
             c, spatial, [lambda x: c.e.op("avg_pool", x, count_include_pad=include, **attrs)]
         )
@@ -89,10 +92,12 @@ def _avg_pool(spatial: int) -> Rule:
 def _adaptive(spatial: int, reduction: str) -> Rule:
     """Cell i covers floor(i * in / out) to ceil((i + 1) * in / out), axis by axis."""
 
-    def rule(c: Call) -> Value | list[Value | None]:
+    def rule(c: Call) -> Value | list[Value]:
         sizes = c.shape[len(c.shape) - spatial :]
         (out,) = batched(c, spatial, [lambda x: to_sizes(c, x, sizes, reduction)])
-        return [out, None] if c.tuple_result else out
+        if not c.tuple_result:
+            return out
+        return [out, *batched(c, spatial, [lambda x: places_of_largest(c, x, sizes)])]
 
     return rule
 

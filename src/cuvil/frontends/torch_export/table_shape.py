@@ -133,8 +133,24 @@ def padding(c: Call, mode: str, value: float, name: str = "pad") -> Value:
     if all(p == 0 for p in (*lo, *hi)):
         return c.first
     kind = _PAD_MODES[mode]
+    if kind == "wrap" and any(isinstance(p, int) and p < 0 for p in (*lo, *hi)):
+        return _cropped_first(c, lo, hi)
     fill = float(value) if kind == "constant" else None
     return c.e.op("pad", c.first, lo=tuple(lo), hi=tuple(hi), mode=kind, value=fill)
+
+
+def _cropped_first(c: Call, lo: list[Dim], hi: list[Dim]) -> Value:
+    """Circular padding repeats what negative pads have left of the tensor."""
+    if not all(isinstance(p, int) for p in (*lo, *hi)):
+        raise Refused("circular padding with negative and symbolic pads")
+    low, high = ([int(p) for p in side] for side in (lo, hi))  # type: ignore[call-overload]
+    cut = {"lo": tuple(min(p, 0) for p in low), "hi": tuple(min(p, 0) for p in high)}
+    x = c.e.op("pad", c.first, **cut, mode="constant", value=0.0)
+    grown = {"lo": tuple(max(p, 0) for p in low), "hi": tuple(max(p, 0) for p in high)}
+    sizes = zip(x.type.shape, grown["lo"], grown["hi"], strict=True)
+    if any(isinstance(d, int) and max(a, b) > d for d, a, b in sizes):
+        raise Refused("circular padding wider than what negative pads leave")
+    return c.e.op("pad", x, **grown, mode="wrap")
 
 
 def _pad(c: Call) -> Value:
