@@ -332,7 +332,8 @@ MORE: tuple[Entry, ...] = (
             _noise("input", 1, 3, "frames", 160, h0=(4, 1, hidden)), {},
             ({"frames": 60}, {"frames": 201}), onnx=True)
       for run, hidden in ((1663829550, 64), (1663915512, 64), (1668423760, 96))),
-    Entry("plcmos", _one_row(_MOS + "plcmos_models/plcmos_v2.onnx", "degraded_audio", "rater_embed"),
+    Entry("plcmos",
+          _one_row(_MOS + "plcmos_models/plcmos_v2.onnx", "degraded_audio", "rater_embed"),
           _noise("degraded_audio", 1, 1, "frames", 257, rater_embed=(1, 64)), {},
           ({"frames": 60}, {"frames": 200}), onnx=True),
     *(Entry(f"tashkeel-{name}", _file(f"{_TASHKEEL}{name}.int8.onnx"), _letters(key, 50), {},
