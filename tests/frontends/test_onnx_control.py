@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto, helper
+import pytest
+from onnx import ModelProto, TensorProto, helper
 
 from cuvil.frontends.onnx import capture_onnx
+from cuvil.reference.interpreter import run_module
 from tests.frontends.onnx_models import FLOAT, INT64, check, floats, model, node, retyped
 
 I64 = np.int64
@@ -85,3 +87,58 @@ def test_sequences_are_taken_apart() -> None:
     module = capture_onnx(proto)
     assert module.main.output_names == ["n", "y", "parts_0", "parts_1", "parts_2"]
     assert [v.type.shape[1] for v in module.main.outputs[2:]] == [2, 2, 1]
+
+
+def _optional_model() -> ModelProto:
+    """y: the optional input where it is there, else 1 - x."""
+    element = helper.make_tensor_type_proto(FLOAT, (2,))
+    out = helper.make_tensor_value_info
+
+    def branch(name: str, nodes: list[Any]) -> Any:
+        return helper.make_graph(nodes, name, [], [out(name, FLOAT, None)])
+
+    there = branch("t", [node("OptionalGetElement", ["maybe"], ["t"])])
+    absent = branch("e", [node("Sub", ["one", "x"], ["e"])])
+    nodes = [
+        node("OptionalHasElement", ["maybe"], ["has"]),
+        node("If", ["has"], ["y"], then_branch=there, else_branch=absent),
+    ]
+    proto = model(nodes, {"x": (FLOAT, (2,))}, ["y"], {"one": np.array(1, np.float32)}, 18)
+    kind = helper.make_optional_type_proto(element)
+    proto.graph.input.append(helper.make_value_info("maybe", kind))
+    return proto
+
+
+def test_an_optional_input_is_there_unless_it_is_left_out() -> None:
+    x, maybe = floats(2), floats(2, seed=1)
+    there = capture_onnx(_optional_model())
+    (y,) = run_module(there, {"x": x, "maybe": maybe})
+    np.testing.assert_array_equal(y, maybe)
+    absent = capture_onnx(_optional_model(), fixed_inputs={"maybe": None})
+    assert absent.main.input_names == ["x"]
+    np.testing.assert_array_equal(run_module(absent, {"x": x})[0], 1 - x)
+
+
+@pytest.mark.parametrize("lengths", [None, [3, 1, 0]])
+def test_scan_of_opset_8_goes_along_each_entry_of_a_batch(lengths: list[int] | None) -> None:
+    def info(name: str) -> Any:
+        return helper.make_tensor_value_info(name, FLOAT, (2,))
+
+    body = helper.make_graph(
+        [node("Add", ["s", "v"], ["s2"]), node("Mul", ["s2", "s2"], ["row"])],
+        "body", [info("s"), info("v")], [info("s2"), info("row")],
+    )  # fmt: skip
+    names = ["" if lengths is None else "lengths", "init", "x"]
+    scan = node("Scan", names, ["last", "rows"], body=body, num_scan_inputs=1, directions=[1])
+    constants = {} if lengths is None else {"lengths": np.array(lengths, I64)}
+    shapes = {"init": (FLOAT, ("b", 2)), "x": (FLOAT, ("b", "n", 2))}
+    module = capture_onnx(model([scan], shapes, ["last", "rows"], constants, 8, ir=4))
+    init, x = floats(3, 2), floats(3, 3, 2, seed=1)
+    last, rows = run_module(module, {"init": init, "x": x})
+    for entry, count in enumerate(lengths or [3, 3, 3]):
+        state = init[entry]
+        for step in range(count):
+            state = state + x[entry, count - 1 - step]
+            np.testing.assert_allclose(rows[entry, step], state * state, rtol=1e-6)
+        np.testing.assert_allclose(last[entry], state, rtol=1e-6)
+        assert not rows[entry, count:].any()

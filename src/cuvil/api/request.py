@@ -85,10 +85,14 @@ class CompileRequest:
         return out
 
     @property
-    def fixed_inputs(self) -> dict[str, np.ndarray[Any, Any]]:
-        """Inputs of an ONNX model that become constants: name to value."""
+    def fixed_inputs(self) -> dict[str, np.ndarray[Any, Any] | None]:
+        """Inputs of an ONNX model that become constants: name to value; None for an optional
+        input that is left out."""
         given = self.options.get("fixed_inputs") or {}
-        return {str(name): np.asarray(value) for name, value in given.items()}
+        return {
+            str(name): None if value is None else np.asarray(value)
+            for name, value in given.items()
+        }
 
     @property
     def kind(self) -> str:

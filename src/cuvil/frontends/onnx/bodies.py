@@ -77,9 +77,11 @@ def flatten(items: Sequence[Item]) -> tuple[list[Value], list[Form]]:
         elif isinstance(item, ItemList):
             values += item.items
             forms.append(Form(len(item.items)))
-        else:
+        elif isinstance(item, Value):
             values.append(item)
             forms.append(Form())
+        else:
+            raise Refused("strings or maps go into it or out of it", "let it work on numbers")
     return values, forms
 
 

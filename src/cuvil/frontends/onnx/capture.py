@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto, TensorProto
+from onnx import ModelProto, TensorProto, ValueInfoProto
 
 from cuvil.errors import InvalidModelError, UnsupportedNode, UnsupportedOpError
 from cuvil.frontends.emitter import Emitter
 from cuvil.frontends.onnx.dims import Given, InputDims
 from cuvil.frontends.onnx.load import load_model, opset_table
-from cuvil.frontends.onnx.node import Item, ItemList
+from cuvil.frontends.onnx.node import Item, ItemList, Nothing
 from cuvil.frontends.onnx.scope import Context, Scope
 from cuvil.frontends.onnx.strings import StringPart, string_part
 from cuvil.frontends.onnx.texts import CODES, VALUES, MapInput, Maps, Texts, host_tree, text_entry
@@ -33,14 +33,15 @@ def capture_onnx(
     dynamic: Mapping[str, Mapping[int, str | Dim]] | None = None,
     constraints: Sequence[str | Constraint] = (),
     input_shapes: Shapes | None = None,
-    fixed_inputs: Mapping[str, np.ndarray[Any, Any]] | None = None,
+    fixed_inputs: Mapping[str, np.ndarray[Any, Any] | None] | None = None,
 ) -> Module:
     """Translate a model, at stage "captured".
 
     ``dynamic`` names input dims (it wins over the model's declaration), ``input_shapes`` sizes
     them (an entry may also be a name, a Dim, or None for "as declared"). ``fixed_inputs`` gives
     values to inputs that decide shapes or branches: they become constants and leave the call;
-    module.source["fixed_inputs"] names them. Strings that stand apart become module.call["host"],
+    module.source["fixed_inputs"] names them. An optional input is there
+    unless its fixed value is None. Strings that stand apart become module.call["host"],
     the steps that runtime/host.py describes, and are no part of the function. Raises
     InvalidModelError for a malformed model, UnsupportedOpError with every node that can't be
     translated.
@@ -132,6 +133,8 @@ class _Inputs:
         kind = proto.type.WhichOneof("value") or "no type"
         if kind == "map_type":
             return self._map(proto)
+        if kind == "optional_type":
+            return self._optional(proto)
         if kind != "tensor_type":
             word = kind.removesuffix("_type")
             reason = f"the input is of kind {word}, and how many tensors it holds is not known"
@@ -175,6 +178,14 @@ class _Inputs:
             "key": "str" if texts else "i64", "value": type_name(values),
         }  # fmt: skip
         return MapInput(proto.name, texts, values)
+
+    def _optional(self, proto: Any) -> Item | None:
+        """What the optional holds, or nothing."""
+        if proto.name in self.fixed and self.fixed[proto.name] is None:
+            return Nothing()
+        held = ValueInfoProto(name=proto.name)
+        held.type.CopyFrom(proto.type.optional_type.elem_type)
+        return self._declare(held)
 
     def _fixed(self, name: str, dtype: DType) -> Value:
         array = np.asarray(self.fixed[name])

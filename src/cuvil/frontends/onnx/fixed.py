@@ -12,7 +12,7 @@ from onnx.external_data_helper import load_external_data_for_model
 from cuvil.frontends.onnx.load import Source, load_model
 
 
-def bind_inputs(source: Source, fixed: Mapping[str, np.ndarray[Any, Any]]) -> ModelProto:
+def bind_inputs(source: Source, fixed: Mapping[str, np.ndarray[Any, Any] | None]) -> ModelProto:
     """A copy of a model where the named inputs are initializers, with all its data inside.
 
     The model is one that was captured, so that its external data is known to lie in its folder.
@@ -25,6 +25,10 @@ def bind_inputs(source: Source, fixed: Mapping[str, np.ndarray[Any, Any]]) -> Mo
     kept = [value for value in bound.graph.input if value.name not in fixed]
     del bound.graph.input[:]
     bound.graph.input.extend(kept)
-    tensors = [numpy_helper.from_array(np.asarray(a), name) for name, a in sorted(fixed.items())]
+    tensors = [
+        numpy_helper.from_array(np.asarray(a), name)
+        for name, a in sorted(fixed.items())
+        if a is not None
+    ]
     bound.graph.initializer.extend(tensors)
     return bound

@@ -118,6 +118,10 @@ class Node:
         """All inputs, as tensors."""
         return [self[i] for i in range(len(self.inputs))]
 
+    def values_from(self, first: int) -> list[Value]:
+        """The inputs from ``first`` on, as tensors."""
+        return [self[i] for i in range(first, len(self.inputs))]
+
     def wants(self, index: int) -> bool:
         """Whether the model uses an output."""
         return index < len(self.outputs) and bool(self.outputs[index])

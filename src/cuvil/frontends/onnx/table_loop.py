@@ -187,14 +187,17 @@ class _Steps:
             for v, axis, at in zip(self.inputs, self.axes, places, strict=True)
         ]
 
-    def pick(self, n: Node, step: Value) -> list[Value]:
-        """The slices of the step that a value tells."""
+    def pick(self, n: Node, step: Value, many: Value | None = None) -> list[Value]:
+        """The slices of the step that a value tells; of ``many`` steps, if there are fewer than
+        the inputs have room for."""
+        last = n.e.dims([n.e.simplify(self.length - 1)], scalar=True)
+        if many is not None:
+            last = n.e.with_scalar("sub", n.e.cast(many, I64), 1)
         slices = []
         for value, axis, reverse in zip(self.inputs, self.axes, self.back, strict=True):
             at = step
-            if reverse:
-                last = n.e.dims([n.e.simplify(self.length - 1)], scalar=True)
-                at = n.e.op("sub", last, step)
+            if reverse:  # beyond the last step any slice will do
+                at = n.e.with_scalar("max", n.e.op("sub", last, step), 0)
             slices.append(n.e.op("gather", value, at, axis=axis))
         return slices
 
@@ -236,7 +239,7 @@ def _steps(n: Node, inputs: list[Value], outputs: int) -> _Steps:
 def _scan(n: Node, inline: Inline) -> Sequence[Item | None]:
     """Scan-9 (Scan-8 has a batch of its own)"""
     if n.version < 9:
-        raise Refused("Scan of opset 8 has a batch dimension of its own", "use opset 9 or newer")
+        return _scan_of_batches(n, inline)
     body = n.attrs["body"]
     count = n.integer("num_scan_inputs")
     states = n.values()[: len(n.inputs) - count]
@@ -252,6 +255,49 @@ def _scan(n: Node, inline: Inline) -> Sequence[Item | None]:
         if not isinstance(length, int) or not 0 < length <= MAX_STEPS:
             raise
     return _scan_written_out(n, inline, states, steps, length)
+
+
+def _scan_of_batches(n: Node, inline: Inline) -> Sequence[Item | None]:
+    """Scan-8: for each entry of a batch, along dimension 1. With lengths, an entry's state stays
+    what it is once its sequence has ended, and its rows from there on are 0."""
+    count = n.integer("num_scan_inputs")
+    lengths, values = n.optional(0), n.values_from(1)
+    states, inputs = values[:-count], values[-count:]
+    batch, length = inputs[0].type.shape[:2]
+    with n.e.region([STEP]) as outer:
+        entry = outer.own[0]
+        mine, seen = (
+            [n.e.op("gather", v, entry, axis=0) for v in group] for group in (states, inputs)
+        )
+        many = None if lengths is None else n.e.op("gather", lengths, entry, axis=0)
+        steps = _Steps(seen, [0] * count, n.integers("directions", [0] * count), [], [], length)
+        found = _scan_of_entry(n, inline, mine, steps, many)
+        n.e.close(found)
+    types = [v.type.with_shape((batch, *v.type.shape)) for v in found]
+    return n.e.loop(FOR, [], [], outer, types, trips=batch)
+
+
+def _scan_of_entry(
+    n: Node, inline: Inline, states: list[Value], steps: _Steps, many: Value | None
+) -> list[Value]:
+    """One entry of a batch; ``many`` is the length of its sequence, if it has one of its own."""
+    body = n.attrs["body"]
+    names = [value.name for value in body.input]
+    count = len(states)
+    with n.e.region([STEP, *(v.type for v in states)]) as region:
+        step, *args = region.own
+        given = dict(zip(names, [*args, *steps.pick(n, step, many)], strict=True))
+        results = [_tensor(n, item) for item in inlined(inline, body, given)]
+        _check_carried(n, states, [Form()] * count, results[:count], [Form()] * count)
+        if many is not None:
+            going = n.e.op("lt", step, n.e.cast(many, I64))
+            zeros = [n.e.scalar(0, v.type.dtype) for v in results[count:]]
+            pairs = zip(results, [*args, *zeros], strict=True)
+            results = [n.e.map("select", going, v, w) for v, w in pairs]
+        n.e.close(results)
+    types = [v.type for v in states]
+    types += [v.type.with_shape((steps.length, *v.type.shape)) for v in results[count:]]
+    return n.e.loop(FOR, [], states, region, types, trips=steps.length)
 
 
 def _scan_written_out(

@@ -1,11 +1,13 @@
-"""Sequences, taken apart at capture: each is the list of its tensors."""
+"""Sequences and optionals, taken apart at capture: a sequence is the list of its tensors, an
+optional what it holds, or nothing."""
 
 from __future__ import annotations
 
 from cuvil.errors import InvalidModelError
-from cuvil.frontends.onnx.node import FIXED, Handler, ItemList, Node, Refused
+from cuvil.frontends.onnx.node import FIXED, Handler, Item, ItemList, Node, Nothing, Refused
 from cuvil.frontends.onnx.table_movement import part
 from cuvil.ir.core import Value
+from cuvil.ir.types import BOOL
 from cuvil.sym.expr import Dim, Expr, add
 
 
@@ -95,6 +97,26 @@ def _split(n: Node) -> ItemList:
     return ItemList(tuple(items))
 
 
+def _optional(n: Node) -> Item:
+    """Optional-15: what it is given, or nothing."""
+    item = n.inputs[0] if n.inputs else None
+    return Nothing() if item is None else item
+
+
+def _has_element(n: Node) -> Value:
+    """OptionalHasElement-18"""
+    item = n.inputs[0] if n.inputs else None
+    return n.e.scalar(item is not None and not isinstance(item, Nothing), BOOL)
+
+
+def _element(n: Node) -> Item:
+    """OptionalGetElement-18"""
+    item = n.inputs[0] if n.inputs else None
+    if item is None or isinstance(item, Nothing):
+        raise InvalidModelError("OptionalGetElement: the optional holds nothing")
+    return item
+
+
 TABLE: dict[str, Handler] = {
     "SequenceConstruct": _construct,
     "SequenceEmpty": _empty,
@@ -104,4 +126,7 @@ TABLE: dict[str, Handler] = {
     "SequenceLength": _length,
     "ConcatFromSequence": _concat,
     "SplitToSequence": _split,
+    "Optional": _optional,
+    "OptionalGetElement": _element,
+    "OptionalHasElement": _has_element,
 }

@@ -100,7 +100,6 @@ Reason = tuple[str, str]
 _TEXT = ("strings are not supported", "do the work on text before the model")
 _RANDOM = ("it draws random numbers", "export the model for inference")
 _DATA = ("the size of its result depends on data", "run it outside the model")
-_OPTIONAL = ("optional values are not supported", "export the model without optional inputs")
 _UNKNOWN = ("there is no translation for it", "express it with other operators")
 
 _REASONS: Mapping[str, Mapping[str, Reason]] = MappingProxyType(
@@ -120,7 +119,6 @@ _REASONS: Mapping[str, Mapping[str, Reason]] = MappingProxyType(
                 ),
                 _RANDOM,
             ),
-            **dict.fromkeys(("Optional", "OptionalGetElement", "OptionalHasElement"), _OPTIONAL),
             "NonMaxSuppression": _DATA,
             "ImageDecoder": ("it decodes files", "decode the image before the model"),
         },
