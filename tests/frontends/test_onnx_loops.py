@@ -11,6 +11,7 @@ import pytest
 from onnx import ModelProto, TensorProto, helper
 
 from cuvil.analysis.wellformed import check_graph
+from cuvil.errors import ShapeConstraintError
 from cuvil.frontends.onnx import capture_onnx
 from cuvil.ir.core import Module
 from cuvil.ir.parser import parse_module
@@ -245,3 +246,26 @@ def test_three_deep() -> None:
         for n, m in ((1, 3), (4, 0), (4, 2), (9, 5))
     ]
     both(proto, calls, 1e-4)
+
+
+def test_what_a_branch_needs_is_asked_where_it_runs() -> None:
+    """Each branch squeezes an axis of another input, whose size is checked by that branch alone."""
+
+    def branch(source: str) -> Any:
+        nodes = [node("Squeeze", [source, "one"], [f"{source}s"])]
+        return helper.make_graph(nodes, source, [], [info(f"{source}s")])
+
+    choose = node("If", ["c"], ["y"], then_branch=branch("x"), else_branch=branch("z"))
+    shapes = {"c": (BOOL, ()), "x": (FLOAT, ("n", "a")), "z": (FLOAT, ("n", "b"))}
+    proto = model([choose], shapes, ["y"], {"one": np.array([1], I64)})
+    x, wide = np.array([[1], [2]], F), np.ones((2, 3), F)
+    yes, no = np.array(True), np.array(False)
+    module = both(proto, [{"c": yes, "x": x, "z": wide}, {"c": no, "x": wide, "z": x}])
+    assert module.main.constraints == []
+    with build(module) as artifact:
+        for flag, inputs, rule in ((yes, (wide, x), "a == 1"), (no, (x, wide), "b == 1")):
+            call = {"c": flag, "x": inputs[0], "z": inputs[1]}
+            for run in (artifact.run, lambda x: run_module(module, x)):
+                with pytest.raises(ShapeConstraintError, match=rule) as caught:
+                    run(call)
+                assert "squeeze" in str(caught.value) and f"{rule[0]} = 3" in str(caught.value)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cuvil.errors import ShapeConstraintError
+from cuvil.ir.control import inner_checks
 from cuvil.ir.core import Function, Module, Op
 from cuvil.ir.late import call_symbols, checked, late_symbols
 from cuvil.ir.signature import ConstraintSpec, Signature, SymbolSpec, TensorSpec
@@ -86,6 +87,7 @@ def signature_of(function: Function) -> Signature:
         tuple(_spec(n, v.type) for n, v in zip(function.output_names, function.outputs)),
         symbols,
         constraints,
+        tuple(ConstraintSpec(str(c), c.origin or "model") for c in inner_checks(function)),
     )
 
 

@@ -54,7 +54,7 @@ def emit_abi(face: Face) -> str:
         parts.append(_tensor_table(label, prefix, specs, [signature.is_late(s) for s in specs]))
     parts.append(_symbol_table(signature))
     parts.append(_table("ConstraintTable", "constraints", [
-        f"{{{c_string(c.text)}, {c_string(c.origin)}}}" for c in signature.constraints
+        f"{{{c_string(c.text)}, {c_string(c.origin)}}}" for c in signature.numbered
     ]))  # fmt: skip
     bits = _cpu_bits(face)
     parts.append(_table("CpuBit", "cpu_bits", bits))

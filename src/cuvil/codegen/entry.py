@@ -9,8 +9,9 @@ from cuvil.codegen.kernel import Field, Kernel
 from cuvil.codegen.late import LateSteps
 from cuvil.codegen.weights import WeightLayout
 from cuvil.errors import CuvilError
-from cuvil.ir.control import IF, REQUIRE, Loop, constraint_of, is_control
+from cuvil.ir.control import IF, REQUIRE, Loop, constraint_of, inner_checks, is_control
 from cuvil.ir.core import Block, Function, Op, Value
+from cuvil.ir.late import checked
 from cuvil.passes.memory import Plan, alias_root
 from cuvil.sym.expr import Dim, mul
 
@@ -38,6 +39,8 @@ class EntryWriter:
         self.kernel = kernel
         self.late = late
         self.places: dict[int, str] = {}
+        first = len(checked(function))
+        self.checks = {rule: first + i for i, rule in enumerate(inner_checks(function))}
         self.regions = 0
 
     def body(self) -> str:
@@ -147,7 +150,8 @@ class EntryWriter:
         rule = constraint_of(op)
         left, right = (self.late.dim(d) or self.dim(d) for d in (rule.left, rule.right))
         text = f"{left} {rule.relation} {right}"
-        return f"{indent}if (!({text})) return cuvil::set_fault(rc.fault, 0, -2);\n"
+        fault = f"cuvil::set_broken(rc.fault, {self.checks[rule]})"
+        return f"{indent}if (!({text})) return {fault};  // {rule}\n"
 
     def _control(self, op: Op, plan: Plan, prefix: str, indent: str) -> str:
         self.regions += 1
@@ -216,7 +220,7 @@ class EntryWriter:
             return f"{indent}for (int64_t {step} = 0; {step} < {count}; ++{step})", []
         limit, start = (self.address(v) for v in loop.op.operands[:2])
         # After a fault nothing is what it should be: the loop might never end.
-        going = f"{step} < {label}limit && {go} && !rc.fault->size"
+        going = f"{step} < {label}limit && {go} && !cuvil::is_faulty(rc.fault)"
         return (
             f"{indent}const int64_t {label}limit = *(const int64_t*)({limit});\n"
             f"{indent}uint8_t {go} = *(const uint8_t*)({start});\n"

@@ -159,6 +159,12 @@ def requirements(block: Block) -> list[Constraint]:
     return [constraint_of(op) for op in block.ops if op.name == REQUIRE]
 
 
+def inner_checks(function: Function) -> list[Constraint]:
+    """What regions require where they are run, each once: the order numbers them."""
+    found = (constraint_of(op) for op in function.walk() if op.name == REQUIRE)
+    return list(dict.fromkeys(found))
+
+
 def require_attrs(constraint: Constraint) -> dict[str, object]:
     """The attributes of a ``cuvil.require``."""
     return {

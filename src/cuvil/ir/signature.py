@@ -107,6 +107,7 @@ class Signature:
     outputs: tuple[TensorSpec, ...] = ()
     symbols: tuple[SymbolSpec, ...] = ()
     constraints: tuple[ConstraintSpec, ...] = ()
+    checks: tuple[ConstraintSpec, ...] = ()  # of parts of the program: checked where they are run
 
     def check(self) -> None:
         """Raise InvalidModelError unless it is complete and every symbol can be bound."""
@@ -126,7 +127,7 @@ class Signature:
         for symbol in self.symbols:
             if not symbol.name.isidentifier() or not 0 <= symbol.min <= symbol.highest:
                 raise InvalidModelError(f"symbol {symbol.name!r} has bad bounds: {symbol.rule}")
-        for constraint in self.constraints:
+        for constraint in self.numbered:
             unknown = constraint.parsed.symbols() - declared
             if unknown:
                 raise InvalidModelError(
@@ -266,6 +267,11 @@ class Signature:
             for b in self.bindings
             if b.symbol in used
         )
+
+    @property
+    def numbered(self) -> tuple[ConstraintSpec, ...]:
+        """Constraints and checks as the library numbers them."""
+        return self.constraints + self.checks
 
     def check_constraint(self, spec: ConstraintSpec, table: Mapping[str, int]) -> None:
         """Raise ShapeConstraintError where a constraint does not hold at these values."""

@@ -54,7 +54,7 @@ enum {
   CUVIL_E_DTYPE = 3,
   CUVIL_E_RANK = 4,
   CUVIL_E_SHAPE = 5,      /* a dim that is not what the model expects */
-  CUVIL_E_CONSTRAINT = 6, /* dims that break a constraint between them */
+  CUVIL_E_CONSTRAINT = 6, /* dims that break a constraint, of the model or of a part that runs */
   CUVIL_E_LAYOUT = 7,     /* strides that are not row major */
   CUVIL_E_DATA = 8,       /* a null or misaligned data pointer */
   CUVIL_E_OVERLAP = 9,    /* an output that shares memory with another tensor */

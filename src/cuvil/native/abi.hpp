@@ -13,6 +13,8 @@ struct Fault {
   int32_t code;
 };
 
+constexpr int32_t kBrokenConstraint = 6;  // CUVIL_E_CONSTRAINT, of number `index`
+
 struct LateCache;  // memory.hpp
 
 // One call. Tensors are row major and follow the order of the model's inputs and outputs;
@@ -137,7 +139,7 @@ struct ModelTables {
   const TensorTable* inputs;
   const TensorTable* outputs;
   const SymbolTable* symbols;
-  const ConstraintTable* constraints;
+  const ConstraintTable* constraints;  // and behind them the checks of parts of the program
   const CpuBit* cpu_bits;
   // Its index, -1 if all hold; those over late symbols are left to the model's code.
   int32_t (*broken_constraint)(const int64_t* symbols);

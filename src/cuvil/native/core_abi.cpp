@@ -24,6 +24,7 @@ namespace cuvil {
 namespace {
 
 const ModelTables& tables = model_tables;
+static_assert(kBrokenConstraint == CUVIL_E_CONSTRAINT, "kernels know the code by its number");
 
 // Reads one symbol off the input it is bound to.
 int32_t bind_symbol(const SymbolTable& symbol, const DLTensor* const* inputs, int64_t* value,

@@ -66,18 +66,19 @@ CUVIL_INLINE uint16_t abs(uint16_t x) { return x; }
 CUVIL_INLINE uint32_t abs(uint32_t x) { return x; }
 CUVIL_INLINE uint64_t abs(uint64_t x) { return x; }
 
-// Records what went wrong, unless something has before.
-CUVIL_INLINE void set_fault(Fault* fault, int64_t index, int64_t size) {
-  if (__atomic_load_n(&fault->size, __ATOMIC_RELAXED) == 0) {
-    fault->index = index;
-    __atomic_store_n(&fault->size, size, __ATOMIC_RELAXED);
-  }
+inline bool is_faulty(const Fault* fault) { return fault->size != 0 || fault->code != 0; }
+// Records that constraint or check `number` does not hold, unless something failed before.
+inline void set_broken(Fault* fault, int64_t number) {
+  if (!is_faulty(fault)) *fault = {number, 0, kBrokenConstraint};
 }
 
 // `index`, which means the position `at`; outside [0, size) it is recorded and 0 is used.
 CUVIL_INLINE int64_t position_inside(int64_t at, int64_t index, int64_t size, Fault* fault) {
   if (__builtin_expect(uint64_t(at) < uint64_t(size), 1)) return at;
-  set_fault(fault, index, size > 0 ? size : -1);
+  if (__atomic_load_n(&fault->size, __ATOMIC_RELAXED) == 0) {
+    fault->index = index;
+    __atomic_store_n(&fault->size, size > 0 ? size : -1, __ATOMIC_RELAXED);
+  }
   return 0;
 }
 // An index counted from the end if negative.

@@ -81,6 +81,7 @@ class Manifest:
             "outputs": [_tensor_tree(t) for t in signature.outputs],
             "symbols": [_symbol_tree(s) for s in signature.symbols],
             "constraints": [{"text": c.text, "origin": c.origin} for c in signature.constraints],
+            "checks": [{"text": c.text, "origin": c.origin} for c in signature.checks],
             "threads": self.threads,
             "call": None if self.call is None else dict(self.call),
             "source": dict(self.source),
@@ -204,6 +205,7 @@ def _from_tree(tree: dict[str, Any]) -> Manifest:
         top.many("outputs", _tensor),
         top.many("symbols", _symbol),
         top.many("constraints", _constraint),
+        top.many("checks", _constraint) if "checks" in tree else (),
     )
     return Manifest(
         name=top.text("name"),

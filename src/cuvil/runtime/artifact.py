@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from cuvil.errors import ArtifactError, InputError, ShapeConstraintError
-from cuvil.ir.signature import MAX_BYTES, TensorSpec
+from cuvil.errors import ArtifactError, CuvilError, InputError, ShapeConstraintError
+from cuvil.ir.signature import MAX_BYTES, Signature, TensorSpec
 from cuvil.package.format import StrPath
 from cuvil.package.manifest import Manifest
 from cuvil.runtime.arena import EMPTY, Arena
@@ -23,6 +23,8 @@ from cuvil.runtime.save import save_package
 from cuvil.runtime.tree import CallTree
 
 _MAX_PLANS = 512
+# Codes of native/abi.h.
+_SHAPE, _CONSTRAINT, _MEMORY, _INDEX = 5, 6, 13, 14
 _ndarray, _empty = np.ndarray, np.empty
 _pointer_at = ctypes.c_void_p.from_address
 
@@ -213,7 +215,7 @@ class Artifact:
             arena = self._grow(plan.workspace)
         sources = self._pack_inputs(*addresses)
         if model.run(model.address, sources, targets, plan.symbols, arena.address, None):
-            raise _index_error(model, sources, targets, plan, arena)
+            raise self._fault(model, sources, targets, plan, arena)
         return outputs
 
     def _execute_checked(
@@ -235,7 +237,7 @@ class Artifact:
         sources = self._pack_inputs(*[v.address for v in views])
         targets = self._pack_outputs(*[v.address for v in results])
         if model.run(model.address, sources, targets, plan.symbols, arena.address, None):
-            raise _index_error(model, sources, targets, plan, arena)
+            raise self._fault(model, sources, targets, plan, arena)
         return [v.keep for v in results]
 
     def _target(
@@ -245,6 +247,18 @@ class Artifact:
         if out is not None and slot.name in out:
             return view_output(out[slot.name], slot, shape)
         return new_output(slot, shape, as_torch)
+
+    def _fault(
+        self, model: Model, sources: bytes, targets: bytes, plan: Plan, arena: Arena
+    ) -> Exception:
+        """What went wrong in a call that failed, found by running it once more."""
+        fault = (ctypes.c_int64 * 2)()
+        code = model.run(
+            model.address, sources, targets, plan.symbols, arena.address, ctypes.addressof(fault)
+        )
+        sizes = struct.unpack(f"={len(plan.symbols) // 8}q", plan.symbols)
+        table = dict(zip((s.name for s in self._signature.symbols), sizes))
+        return failure(self._signature, code, fault, table)
 
     def _plan(self, model: Model, shapes: Sequence[tuple[int, ...]]) -> Plan:
         key = tuple(shapes)
@@ -320,20 +334,22 @@ class Artifact:
                     )
 
 
-def _index_error(
-    model: Model, sources: bytes, targets: bytes, plan: Plan, arena: Arena
-) -> InputError:
-    """What went wrong in a call that failed, found by running it once more."""
-    fault = (ctypes.c_int64 * 2)()
-    model.run(
-        model.address, sources, targets, plan.symbols, arena.address, ctypes.addressof(fault)
-    )
-    return index_error(fault)
-
-
-def index_error(fault: Sequence[int]) -> InputError:
-    """The error for an index (first) outside a dimension (its size second)."""
-    return InputError(
-        f"the model looked up index {fault[0]} in a dimension of size {max(fault[1], 0)}",
-        hint="check the inputs that hold indices, such as token numbers",
-    )
+def failure(
+    signature: Signature, code: int, fault: Sequence[int], table: Mapping[str, int]
+) -> Exception:
+    """What a code of the library means, in plain words; ``table`` has the symbols' values."""
+    try:
+        if code == _SHAPE:
+            signature.check_symbol(signature.symbols[fault[0]].name, fault[1])
+        if code == _CONSTRAINT:
+            signature.check_constraint(signature.numbered[fault[0]], table)
+    except CuvilError as error:
+        return error
+    if code == _INDEX:
+        return InputError(
+            f"the model looked up index {fault[0]} in a dimension of size {max(fault[1], 0)}",
+            hint="check the inputs that hold indices, such as token numbers",
+        )
+    if code == _MEMORY and fault[1] >= 0:
+        return MemoryError(f"no memory for {fault[1]} bytes of a size that was computed")
+    return ShapeConstraintError("the sizes that were computed need too much memory")

@@ -12,15 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from cuvil.errors import CuvilError, InputError, ShapeConstraintError
+from cuvil.errors import InputError
 from cuvil.runtime.arena import EMPTY
 from cuvil.runtime.arrays import Slot, torch_dtype, view_input
-from cuvil.runtime.artifact import Artifact, index_error
+from cuvil.runtime.artifact import Artifact, failure
 from cuvil.runtime.native import Model, NativeLibrary
 from cuvil.runtime.tree import CallTree
 
-# Codes of native/abi.h
-_SHAPE, _CONSTRAINT, _MEMORY, _INDEX = 5, 6, 13, 14
 # Outputs up to this size are copied: a finalizer costs more.
 _COPIED = 1 << 14
 
@@ -80,7 +78,7 @@ class LateArtifact(Artifact):
         values = self._unpack_symbols(symbols.raw[: len(plan.symbols)])
         table = dict(zip([s.name for s in self._signature.symbols], values))
         if code:
-            raise self._failure(code, fault, table)
+            raise failure(self._signature, code, fault, table)
         return self._collected(model, given, targets, table, as_torch)
 
     def _collected(
@@ -103,22 +101,6 @@ class LateArtifact(Artifact):
                 if address is not None:
                     free(address)
         return found
-
-    def _failure(self, code: int, fault: Any, table: Mapping[str, int]) -> Exception:
-        """What a code of the library means, in plain words."""
-        signature = self._signature
-        try:
-            if code == _SHAPE:
-                signature.check_symbol(signature.symbols[fault[0]].name, fault[1])
-            if code == _CONSTRAINT:
-                signature.check_constraint(signature.constraints[fault[0]], table)
-        except CuvilError as error:
-            return error
-        if code == _INDEX:
-            return index_error(fault)
-        if code == _MEMORY and fault[1] >= 0:
-            return MemoryError(f"no memory for {fault[1]} bytes of a size that was computed")
-        return ShapeConstraintError("the sizes that were computed need too much memory")
 
 
 def _adopted(
