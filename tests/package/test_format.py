@@ -155,8 +155,9 @@ def test_newer_files_say_so(tmp_path: Path) -> None:
     assert "upgrade cuvil" in refused(path, contains="format version 7; this cuvil reads version 1")
     tree = json.loads(manifest().to_json())
     for key in ("format_version", "abi_version"):
-        with pytest.raises(ArtifactError, match=f"{key.replace('_', ' ')} 2; this cuvil"):
-            Manifest.from_json(json.dumps({**tree, key: 2}))
+        newer = tree[key] + 1
+        with pytest.raises(ArtifactError, match=f"{key.replace('_', ' ')} {newer}; this cuvil"):
+            Manifest.from_json(json.dumps({**tree, key: newer}))
 
 
 def _places(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
