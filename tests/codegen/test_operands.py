@@ -10,8 +10,8 @@ import torch
 
 from cuvil.frontends.torch_export import capture_torch
 from tests.frontends.torch_helper import Fn, tensors_of
-from tests.models.build import quick_build
 from tests.models.judge import assert_close, run
+from tools.quick_build import quick_build
 
 torch.manual_seed(0)
 WEIGHT = torch.randn(4, 3, 3, 3)

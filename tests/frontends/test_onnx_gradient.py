@@ -102,12 +102,3 @@ def test_what_has_no_derivative_is_refused() -> None:
     )
     with pytest.raises(UnsupportedOpError, match="is not the tensor 'a' itself"):
         capture_onnx(elsewhere)
-
-
-def test_other_operators_of_training_are_refused() -> None:
-    proto = model(
-        [node("Adagrad", ["r", "t", "x", "g", "h"], ["y", "z"], domain=TRAINING)],
-        dict.fromkeys("rtxgh", (FLOAT, ())), ["y"], opsets=[helper.make_opsetid(TRAINING, 1)],
-    )  # fmt: skip
-    with pytest.raises(UnsupportedOpError, match="operators of training are not supported"):
-        capture_onnx(proto)

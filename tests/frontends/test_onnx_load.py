@@ -301,9 +301,9 @@ def test_wrong_declared_outputs_are_noted_and_ignored() -> None:
 def test_all_unsupported_nodes_are_listed_at_once() -> None:
     proto = model(
         [
-            node("RandomNormalLike", ["x"], ["a"], name="noise"),
-            node("NonMaxSuppression", ["a", "x"], ["b"], name="nms"),
-            node("Det", ["x"], ["c"], name="det"),
+            node("OtherThing", ["x"], ["a"], domain="com.example", name="other"),
+            node("Relu", ["a"], ["b"], name="after"),
+            node("ImageDecoder", ["x"], ["c"], name="decoder"),
             node("FusedThing", ["c"], ["d"], domain="com.example", name="own"),
             node("Relu", ["d"], ["y"]),
         ],
@@ -314,13 +314,12 @@ def test_all_unsupported_nodes_are_listed_at_once() -> None:
     with pytest.raises(UnsupportedOpError) as found:
         capture_onnx(proto)
     assert [(n.op, n.where) for n in found.value.nodes] == [
-        ("ai.onnx.RandomNormalLike (opset 17)", "noise"),
-        ("ai.onnx.NonMaxSuppression (opset 17)", "nms"),
-        ("ai.onnx.Det (opset 17)", "det"),
+        ("com.example.OtherThing (opset 3)", "other"),
+        ("ai.onnx.ImageDecoder (opset 17)", "decoder"),
         ("com.example.FusedThing (opset 3)", "own"),
     ]
     assert found.value.nodes[0].dtype == "f32"
-    assert "random numbers" in found.value.nodes[0].reason
+    assert "decodes files" in found.value.nodes[1].reason
     assert all(n.reason and n.hint for n in found.value.nodes)
 
 

@@ -16,9 +16,9 @@ from cuvil.frontends.onnx import capture_onnx
 from cuvil.ir.core import Module
 from cuvil.reference.interpreter import run_module
 from tests.frontends.onnx_models import run_ort
-from tests.models.build import quick_build
 from tests.models.judge import assert_alive, assert_close, run
 from tools import zoo
+from tools.quick_build import quick_build
 
 Array = np.ndarray[Any, Any]
 DATA = Path(onnx.__file__).parent / "backend" / "test" / "data"

@@ -14,6 +14,7 @@ from tests.ops import (
     generators_linalg,
     generators_maps,
     generators_movement,
+    generators_region,
     generators_sizes,
     generators_special,
     generators_trees,
@@ -33,6 +34,7 @@ GENERATORS: dict[str, Generator] = {
     **generators_linalg.GENERATORS,
     **generators_trees.GENERATORS,
     **generators_sizes.GENERATORS,
+    **generators_region.GENERATORS,
 }
 
 

@@ -61,7 +61,9 @@ def compile(
     a list of (name, dtype, shape). ``dynamic_dims`` names the dims that stay symbolic.
     ``constraints`` are texts such as ``"seq % 8 == 0"``. ``options`` may hold "fixed_inputs", the
     values by name of an ONNX model's inputs that decide shapes: they become constants and leave
-    the call; "opt_level", "jobs" (compilers at once), and "fuel" (rewrites at most).
+    the call; "input_contents", the shapes of the tensors in inputs that are sequences or optional
+    (None for an optional without a value); "opt_level", "jobs" (compilers at once), and "fuel"
+    (rewrites at most).
 
     ``profile`` True puts the seconds of each stage into the artifact's ``profile``; a function is
     also called with (stage, None) when one begins and (stage, seconds) when it ends.

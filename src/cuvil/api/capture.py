@@ -72,7 +72,8 @@ def _capture_onnx(request: CompileRequest) -> Captured:
         raise InputError("dynamic_dims of an ONNX model is a dict by input name")
     fixed = request.fixed_inputs
     asked = _parsed_constraints(request)
-    module = capture_onnx(request.model, dynamic, asked, shapes, fixed)
+    contents = request.options.get("input_contents")
+    module = capture_onnx(request.model, dynamic, asked, shapes, fixed, contents)
     examples = {name: value for name, value in examples.items() if name not in fixed}
     if request.example_inputs is not None and not examples:
         values = request.example_inputs

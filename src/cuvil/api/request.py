@@ -24,7 +24,7 @@ DTYPE_NAMES: Mapping[str, str] = {
     "f4e2m1fn": "float4_e2m1fn", "i4": "int4", "u4": "uint4", "i2": "int2", "u2": "uint2",
 }  # fmt: skip
 _DEFAULT_SIZE = 2
-OPTIONS = frozenset({"fixed_inputs", "fuel", "jobs", "opt_level", "why_not"})
+OPTIONS = frozenset({"fixed_inputs", "fuel", "input_contents", "jobs", "opt_level", "why_not"})
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,14 @@ class CompileRequest:
                 f"the option fixed_inputs is a {type(fixed).__name__}",
                 hint="give the values by input name: {'shape': array}",
             )
+        contents = self.options.get("input_contents") or {}
+        if not isinstance(contents, Mapping):
+            raise InputError(
+                f"the option input_contents is a {type(contents).__name__}",
+                hint="give the shapes of the tensors by input name: {'xs': [(2, 3), (4, 3)]}",
+            )
+        if contents and self.kind != "onnx":
+            raise InputError("the option input_contents is for ONNX models")
         if fixed and self.kind != "onnx":
             raise InputError(
                 "the option fixed_inputs is for ONNX models",

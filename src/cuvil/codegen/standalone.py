@@ -10,6 +10,7 @@ from cuvil.codegen.standalone_coupling import couple_pairs
 from cuvil.codegen.standalone_custom import custom
 from cuvil.codegen.standalone_pool import pool
 from cuvil.codegen.standalone_recurrent import recurrent
+from cuvil.codegen.standalone_region import roi_align, roi_max_pool
 from cuvil.codegen.standalone_resize import resize
 from cuvil.codegen.standalone_scan import cumsum, extreme, logcumsumexp
 from cuvil.codegen.standalone_scatter import scatter_elements, scatter_nd
@@ -51,6 +52,8 @@ BUILDERS: Mapping[str, Builder] = {
     "tree_ensemble": tree_ensemble,
     "couple_pairs": couple_pairs,
     "positions": positions,
+    "roi_align": roi_align,
+    "roi_max_pool": roi_max_pool,
 }
 
 

@@ -112,6 +112,11 @@ class Emitter:
         ).results  # fmt: skip
 
     @property
+    def trips(self) -> list[Value]:
+        """The number of the current trip (i64) of each loop around, the outermost first."""
+        return [region.own[0] for region in self._regions if region.own]
+
+    @property
     def loc(self) -> Location:
         return self.builder.loc
 

@@ -19,6 +19,7 @@ from cuvil.ops import (
     pooling,
     recurrent,
     reduction,
+    region,
     resize,
     scans,
     sizes,
@@ -48,6 +49,7 @@ _FAMILIES = (
     linalg,
     trees,
     sizes,
+    region,
 )
 
 

@@ -30,7 +30,7 @@ def _moves_only(op: Op) -> bool:
     "compute-in-f32", "matmul", "conv", "conv_transpose", "attention", "max_pool",
     "max_pool_indices", "avg_pool", "lstm", "gru", "rnn", "resize", "cumsum", "topk",
     "cumprod", "cummax", "cummin", "logcumsumexp",
-    "scatter_elements", "scatter_nd",
+    "scatter_elements", "scatter_nd", "roi_align", "roi_max_pool",
 )  # fmt: skip
 def compute_in_f32(op: Op, context: Context) -> Outcome:
     """op(x) -> cast(op(cast(x, f32)), f16), for f16 and bf16, which accumulate in f32"""

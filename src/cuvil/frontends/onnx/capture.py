@@ -25,7 +25,8 @@ from cuvil.sym.constraint import Constraint
 from cuvil.sym.dim import Dim
 
 Shapes = Mapping[str, Sequence[Given]]
-SEQUENCE_HINT = "give the model tensors instead, one for each item"
+Contents = Mapping[str, Sequence[Sequence[Given]] | None]
+SEQUENCE_HINT = "say what it holds with input_contents, or give the model tensors instead"
 
 
 def capture_onnx(
@@ -34,23 +35,29 @@ def capture_onnx(
     constraints: Sequence[str | Constraint] = (),
     input_shapes: Shapes | None = None,
     fixed_inputs: Mapping[str, np.ndarray[Any, Any] | None] | None = None,
+    input_contents: Contents | None = None,
 ) -> Module:
     """Translate a model, at stage "captured".
 
     ``dynamic`` names input dims (it wins over the model's declaration), ``input_shapes`` sizes
     them (an entry may also be a name, a Dim, or None for "as declared"). ``fixed_inputs`` gives
     values to inputs that decide shapes or branches: they become constants and leave the call;
-    module.source["fixed_inputs"] names them. An optional input is there
-    unless its fixed value is None. Strings that stand apart become module.call["host"],
-    the steps that runtime/host.py describes, and are no part of the function. Raises
-    InvalidModelError for a malformed model, UnsupportedOpError with every node that can't be
-    translated.
+    module.source["fixed_inputs"] names them. An optional input is there unless its fixed value is
+    None. ``input_contents`` says what an input holds that is a sequence or optional: the shapes of
+    its tensors, or None for nothing. A sequence's tensors become inputs of their own, ``name_0``,
+    ``name_1`` ...; module.source["contents"] has how many tensors such an output has (or None).
+    Strings that stand apart become module.call["host"], the steps that runtime/host.py describes,
+    and are no part of the function. Raises InvalidModelError for a malformed model,
+    UnsupportedOpError with every node that can't be translated.
     """
     model, folder = load_model(source)
     emitter = Emitter({})
     context = Context(emitter, folder, model)
     strings = string_part(model, input_shapes or {}, dynamic or {}, fixed_inputs or ())
-    inputs = _Inputs(model, context, dynamic or {}, input_shapes or {}, fixed_inputs or {}, strings)
+    inputs = _Inputs(
+        model, context, dynamic or {}, input_shapes or {}, fixed_inputs or {}, strings,
+        input_contents or {},
+    )  # fmt: skip
     walker = Walker(context)
     scope = Scope(context, model.graph, inputs.declare(), None)
     asked = inputs.dims.constraints(constraints)
@@ -68,6 +75,7 @@ def capture_onnx(
         "producer": f"{model.producer_name} {model.producer_version}".strip(),
         "dims": inputs.dims.originals,
         "fixed_inputs": sorted(fixed_inputs or ()),
+        "contents": _counts(dict(zip(names, outputs, strict=True))),
         "notes": context.notes + _declared_notes(model, dict(zip(names, outputs, strict=True))),
     }
     name = model.graph.name or "model"
@@ -92,6 +100,7 @@ class _Inputs:
         shapes: Shapes,
         fixed: Mapping[str, Any],
         strings: StringPart | None,
+        contents: Contents,
     ) -> None:
         self.context = context
         self.strings = strings.inputs if strings is not None else {}
@@ -99,13 +108,14 @@ class _Inputs:
         self.dynamic = dynamic
         self.shapes = shapes
         self.fixed = fixed
+        self.contents = contents
         self.problems: list[UnsupportedNode] = []
         self.texts: dict[str, dict[str, Any]] = {}
         stored = {t.name for t in model.graph.initializer}
         stored |= {t.values.name for t in model.graph.sparse_initializer}
         self.protos = [value for value in model.graph.input if value.name not in stored]
         known = {value.name for value in self.protos}
-        for name in (*dynamic, *shapes, *fixed):
+        for name in (*dynamic, *shapes, *fixed, *contents):
             if name not in known:
                 raise InvalidModelError(
                     f"the model has no input {name!r}",
@@ -131,6 +141,10 @@ class _Inputs:
 
     def _declare(self, proto: Any) -> Item | None:
         kind = proto.type.WhichOneof("value") or "no type"
+        if proto.name in self.contents:
+            held = self.contents[proto.name]
+            inner = proto.type.optional_type.elem_type if kind == "optional_type" else proto.type
+            return Nothing() if held is None else self._held(proto.name, inner, held)
         if kind == "map_type":
             return self._map(proto)
         if kind == "optional_type":
@@ -143,12 +157,8 @@ class _Inputs:
             return None
         if proto.type.tensor_type.elem_type == TensorProto.STRING:
             return self._text(proto)
-        try:
-            dtype = dtype_from(proto.type.tensor_type.elem_type)
-        except UnsupportedType as error:
-            reason = f"tensors of type {error} are not supported"
-            place = f"input {proto.name}"
-            self.problems.append(UnsupportedNode("input", str(error), place, reason))
+        dtype = self._dtype(proto.name, proto.type.tensor_type.elem_type)
+        if dtype is None:
             return None
         if proto.name in self.fixed:
             return self._fixed(proto.name, dtype)
@@ -186,6 +196,30 @@ class _Inputs:
         held = ValueInfoProto(name=proto.name)
         held.type.CopyFrom(proto.type.optional_type.elem_type)
         return self._declare(held)
+
+    def _dtype(self, name: str, code: int) -> DType | None:
+        try:
+            return dtype_from(code)
+        except UnsupportedType as error:
+            reason = f"tensors of type {error} are not supported"
+            self.problems.append(UnsupportedNode("input", str(error), f"input {name}", reason))
+            return None
+
+    def _held(self, name: str, kind: Any, shapes: Sequence[Sequence[Given]]) -> Item | None:
+        """A sequence of tensors of these shapes, or the only one of them."""
+        listed = kind.HasField("sequence_type")
+        tensor = kind.sequence_type.elem_type.tensor_type if listed else kind.tensor_type
+        dtype = self._dtype(name, tensor.elem_type)
+        if dtype is None:
+            return None
+        if not listed and len(shapes) != 1:
+            raise InvalidModelError(f"input {name!r} holds one tensor, not {len(shapes)}")
+        items = []
+        for i, given in enumerate(shapes):
+            label = f"{name}_{i}" if listed else name
+            shape = self.dims.shape(label, [""] * len(given), dict(enumerate(given)))
+            items.append(self.context.e.input(label, TensorType(shape, dtype)))
+        return ItemList(tuple(items)) if listed else items[0]
 
     def _fixed(self, name: str, dtype: DType) -> Value:
         array = np.asarray(self.fixed[name])
@@ -241,16 +275,28 @@ def _values(item: Item) -> list[Value]:
         return [item.value]
     if isinstance(item, Value):
         return [item]
-    kind = "a map" if isinstance(item, MapInput) else "an optional without a value"
-    raise InvalidModelError(f"an output of the model is {kind}, as it came in")
+    if isinstance(item, Nothing):
+        return []
+    raise InvalidModelError("an output of the model is a map, as it came in")
 
 
 def _labels(name: str, item: Item | None) -> list[str]:
     """The names of an output's tensors: its own, or one for each item of a sequence."""
     if isinstance(item, ItemList):
         return [f"{name}_{i}" for i in range(len(item.items))]
+    if isinstance(item, Nothing):
+        return []
     return [name + CODES if isinstance(item, Texts) else
             name + VALUES if isinstance(item, Maps) else name]  # fmt: skip
+
+
+def _counts(outputs: Mapping[str, Item | None]) -> dict[str, int | None]:
+    """How many tensors the outputs hold that are no single tensor; None for nothing."""
+    return {
+        name: len(item.items) if isinstance(item, ItemList) else None
+        for name, item in outputs.items()
+        if isinstance(item, (ItemList, Nothing))
+    }
 
 
 def _declared_notes(model: ModelProto, outputs: Mapping[str, Item | None]) -> list[str]:

@@ -160,7 +160,7 @@ class Knowledge:
             pairs = [_fraction(float(x)) for x in array.reshape(-1)]
             return None if any(p is None for p in pairs) else _pack(pairs, value)
         inputs = [self.ratios(v) for v in op.operands]
-        if any(x is None for x in inputs):
+        if not inputs or any(x is None for x in inputs):
             return None
         return self._ratio_of(op, inputs, value)
 

@@ -19,6 +19,8 @@ from cuvil.frontends.onnx.bodies import (
     unlike,
 )
 from cuvil.frontends.onnx.node import Item, Node, Refused
+from cuvil.frontends.onnx.table_flex import DOMAIN as FLEX
+from cuvil.frontends.onnx.table_flex import flex_attention as flex
 from cuvil.frontends.onnx.table_loop import LOOPS
 from cuvil.ir.control import requirements
 from cuvil.ir.core import Value
@@ -111,4 +113,8 @@ def _only(
     return inline(graph, {})
 
 
-CONTROL: Mapping[tuple[str, str], Control] = {("", "If"): _if, **LOOPS}
+CONTROL: Mapping[tuple[str, str], Control] = {
+    ("", "If"): _if,
+    (FLEX, "FlexAttention"): flex,
+    **LOOPS,
+}

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from cuvil.errors import InvalidModelError
-from cuvil.frontends.onnx.node import Handler, Node, Refused
+from cuvil.frontends.onnx.node import Handler, Node
 from cuvil.frontends.onnx.texts import Texts
 from cuvil.frontends.onnx.types import dtype_from, sparse_array, string_list, tensor_array
 from cuvil.ir.core import Value
@@ -166,19 +166,6 @@ def _identity(n: Node) -> Any:
     return n.inputs[0]
 
 
-def _dropout(n: Node) -> list[Value | None]:
-    """Inference: the input, and a mask of ones. Training mode with a ratio is refused."""
-    if n.version >= 12 and n.has(2):
-        if n.constant(2, "training_mode").any() and not (
-            n.has(1) and float(n.constant(1, "ratio").reshape(-1)[0]) == 0.0
-        ):
-            raise Refused("training mode draws random numbers", "export the model for inference")
-    if not n.wants(1):
-        return [n[0]]
-    kind = BOOL if n.version >= 10 else n.dtype()
-    return [n[0], n.e.broadcast(n.e.scalar(1, kind), n[0].type.shape)]
-
-
 def _constant(n: Node) -> Value | Texts:
     """All forms of Constant-13: a tensor, a sparse one, numbers."""
     for name, kind in (
@@ -245,6 +232,5 @@ TABLE: dict[str, Handler] = {
     "IsInf": _isinf,
     "IsNaN": _isnan,
     "Identity": _identity,
-    "Dropout": _dropout,
     "Constant": _constant,
 }

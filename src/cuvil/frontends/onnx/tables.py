@@ -12,6 +12,7 @@ from cuvil.frontends.onnx import (
     table_activation,
     table_attention,
     table_conv,
+    table_deform,
     table_elementwise,
     table_linear,
     table_ml_encode,
@@ -29,11 +30,14 @@ from cuvil.frontends.onnx import (
     table_ms_other,
     table_ms_product,
     table_ms_quant,
+    table_ngram,
     table_norm,
     table_pool,
     table_quant,
+    table_random,
     table_recurrent,
     table_reduce,
+    table_region,
     table_resize,
     table_sample,
     table_scatter,
@@ -41,6 +45,7 @@ from cuvil.frontends.onnx import (
     table_sequence,
     table_shape,
     table_signal,
+    table_training,
 )
 from cuvil.frontends.onnx.node import Handler
 
@@ -50,14 +55,18 @@ _DOMAINS: Mapping[str, Sequence[ModuleType]] = MappingProxyType(
             table_activation,
             table_attention,
             table_conv,
+            table_deform,
             table_elementwise,
             table_linear,
             table_movement,
+            table_ngram,
             table_norm,
             table_pool,
             table_quant,
+            table_random,
             table_recurrent,
             table_reduce,
+            table_region,
             table_resize,
             table_sample,
             table_scatter,
@@ -84,6 +93,7 @@ _DOMAINS: Mapping[str, Sequence[ModuleType]] = MappingProxyType(
             table_ml_maps,
             table_ml_trees,
         ),
+        table_training.DOMAIN: (table_training,),
     }
 )
 
@@ -98,7 +108,6 @@ HANDLERS: Mapping[tuple[str, str], Handler] = MappingProxyType(
 
 Reason = tuple[str, str]
 _TEXT = ("strings are not supported", "do the work on text before the model")
-_RANDOM = ("it draws random numbers", "export the model for inference")
 _DATA = ("the size of its result depends on data", "run it outside the model")
 _UNKNOWN = ("there is no translation for it", "express it with other operators")
 
@@ -106,29 +115,12 @@ _REASONS: Mapping[str, Mapping[str, Reason]] = MappingProxyType(
     {
         "": {
             **dict.fromkeys(
-                (
-                    "StringNormalizer", "StringConcat", "StringSplit", "RegexFullMatch",
-                    "TfIdfVectorizer",
-                ),
+                ("StringNormalizer", "StringConcat", "StringSplit", "RegexFullMatch"),
                 _TEXT,
-            ),
-            **dict.fromkeys(
-                (
-                    "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
-                    "Bernoulli", "Multinomial",
-                ),
-                _RANDOM,
             ),
             "NonMaxSuppression": _DATA,
             "ImageDecoder": ("it decodes files", "decode the image before the model"),
         },
-    }
-)  # fmt: skip
-_DOMAIN_REASONS: Mapping[str, Reason] = MappingProxyType(
-    {
-        "ai.onnx.preview.training": (
-            "operators of training are not supported", "export the model for inference",
-        ),
     }
 )  # fmt: skip
 
@@ -140,4 +132,4 @@ def refused_by_name(domain: str, op: str) -> bool:
 
 def reason(domain: str, op: str) -> Reason:
     """Why an operator has no translation, and a way round."""
-    return _REASONS.get(domain, {}).get(op) or _DOMAIN_REASONS.get(domain, _UNKNOWN)
+    return _REASONS.get(domain, {}).get(op, _UNKNOWN)

@@ -170,7 +170,7 @@ class Walker:
         own = custom.registered(place.domain, proto.op_type)
         if own is not None and (place.domain, proto.op_type) not in HANDLERS:
             return custom.translate(own, node)
-        if place.domain == TRAINING:
+        if (place.domain, proto.op_type) == (TRAINING, "Gradient"):
             return gradient(node, lambda name: frame.scope[name])
         control = CONTROL.get((place.domain, proto.op_type))
         if control is not None:
