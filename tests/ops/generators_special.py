@@ -43,11 +43,35 @@ def _polynomial(rng: Rng) -> Iterator[Case]:
     yield case(inside, np.full(60, 9, np.float32))
 
 
+def _gamma(rng: Rng) -> Iterator[Case]:
+    for dtype in FLOATS:
+        for shape in shapes_for(dtype):
+            yield case(hostile(rng, shape, dtype))
+        yield case(specials(dtype))
+        yield case(np.linspace(-40, 60, 401).astype(dtype))
+        yield case(np.linspace(-1, 1, 201).astype(dtype))
+
+
+def _incomplete(rng: Rng) -> Iterator[Case]:
+    few = [0.0, 0.1, 0.9, 1.0, 2.5, 10.0, 29.0, 40.0, 300.0, np.inf, np.nan, -1.0]
+    for dtype in FLOATS:
+        for shape in shapes_for(dtype):
+            yield case(*(np.asarray(rng.uniform(0, 9, shape)).astype(dtype) for _ in range(2)))
+        a, x = np.meshgrid(np.array(few, dtype), np.array(few, dtype), indexing="ij")
+        yield case(a.reshape(-1), x.reshape(-1))
+        near = np.linspace(0.5, 1.5, 50)
+        yield case(np.full(50, 200, dtype), (near * 200).astype(dtype))
+
+
 _POLYNOMIALS = ("chebyshev_t", "chebyshev_u", "chebyshev_v", "chebyshev_w", "hermite_h",
                 "hermite_he", "laguerre", "legendre")  # fmt: skip
 GENERATORS: dict[str, Callable[[Rng], Iterator[Case]]] = {
     "erfc": _error,
     "erfcx": _error,
     "zeta": _zeta,
+    "lgamma": _gamma,
+    "erfinv": _gamma,
+    "igamma": _incomplete,
+    "igammac": _incomplete,
     **dict.fromkeys(_POLYNOMIALS, _polynomial),
 }

@@ -6,6 +6,7 @@
 #include "math_act.hpp"
 #include "math_base.hpp"
 #include "math_exp.hpp"
+#include "math_gamma.hpp"
 #include "math_int.hpp"
 #include "math_special.hpp"
 #include "math_trig.hpp"

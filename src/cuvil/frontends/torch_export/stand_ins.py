@@ -2,16 +2,19 @@
 
 Torch derives the shapes of aten.lstm, gru and rnn by running their loops over time, which fixes
 the length of the sequence: stand-ins with a shape rule of their own keep it symbolic. max_pool1d
-is traced as the max_pool2d that it is.
+is traced as the max_pool2d that it is. Functions that torch traces by looking at values (cov only
+to warn, combinations to select) are kept whole.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 NAMESPACE = "cuvil_capture"
 _TAIL = (
@@ -23,6 +26,13 @@ _SCHEMAS = {
     "gru": f"(Tensor input, Tensor hx, {_TAIL}) -> (Tensor, Tensor)",
     "rnn_tanh": f"(Tensor input, Tensor hx, {_TAIL}) -> (Tensor, Tensor)",
     "rnn_relu": f"(Tensor input, Tensor hx, {_TAIL}) -> (Tensor, Tensor)",
+}
+
+_WHOLE = {
+    "cov": "(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None)"
+    " -> Tensor",
+    "corrcoef": "(Tensor self) -> Tensor",
+    "combinations": "(Tensor self, int r=2, bool with_replacement=False) -> Tensor",
 }
 
 
@@ -45,6 +55,25 @@ def _shapes(input: torch.Tensor, hx: Any, *rest: Any) -> tuple[torch.Tensor, ...
     return (sequence, *(s.new_empty(s.shape) for s in states))
 
 
+def _covariance_shape(self: torch.Tensor, **options: Any) -> torch.Tensor:
+    """The types of cov and corrcoef: a matrix over the rows, a scalar for one variable."""
+    dtype = self.dtype if self.dtype.is_floating_point else torch.get_default_dtype()
+    weights = options.get("aweights")
+    if weights is not None:
+        dtype = torch.promote_types(dtype, weights.dtype)
+    matrix = self.dim() == 2 and self.shape[0] != 1
+    shape = (self.shape[0],) * 2 if matrix else ()
+    return self.new_empty(shape, dtype=dtype)
+
+
+def _combinations_shape(
+    self: torch.Tensor, r: int = 2, with_replacement: bool = False
+) -> torch.Tensor:
+    size = int(self.shape[0])
+    count = math.comb(size + r - 1, r) if with_replacement and size else math.comb(size, r)
+    return self.new_empty((count, r) if r else (0,))
+
+
 def _register() -> Any:
     make: Any = torch.library.Library
     library = make(NAMESPACE, "DEF")
@@ -52,10 +81,33 @@ def _register() -> Any:
         library.define(f"{name}{schema}")
         library.impl(name, _real(name), "CompositeExplicitAutograd")
         torch.library.register_fake(f"{NAMESPACE}::{name}", _shapes, lib=library)
+    for name, schema in _WHOLE.items():
+        library.define(f"{name}{schema}")
+        library.impl(name, getattr(torch, name), "CompositeExplicitAutograd")
+        shape = _combinations_shape if name == "combinations" else _covariance_shape
+        torch.library.register_fake(f"{NAMESPACE}::{name}", shape, lib=library)
     return library
 
 
 _LIBRARY = _register()
+
+
+class _KeptWhole(TorchFunctionMode):
+    """Calls of torch.cov and the like, as functions or methods, go to their stand-ins."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.routes = {
+            getattr(place, name): getattr(getattr(torch.ops, NAMESPACE), name)
+            for name in _WHOLE
+            for place in (torch, torch.Tensor)
+            if hasattr(place, name)
+        }
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        return self.routes.get(func, func)(*args, **(kwargs or {}))
 
 
 @contextmanager
@@ -68,7 +120,8 @@ def symbolic_functions() -> Iterator[None]:
         for name in _SCHEMAS:
             setattr(functions, name, _routed(name))
         torch.max_pool1d = _max_pool1d
-        yield
+        with _KeptWhole():
+            yield
     finally:
         torch.max_pool1d = pool
         for name in _SCHEMAS:

@@ -168,7 +168,8 @@ _EMPTY = (
     "empty_permuted",
 )
 _COPIES = ("clone", "alias", "detach", "lift_fresh_copy", "lift_fresh", "contiguous", "lift",
-           "resolve_conj", "resolve_neg", "alias_copy", "detach_copy", "positive")  # fmt: skip
+           "resolve_conj", "resolve_neg", "alias_copy", "detach_copy", "positive",
+           "real")  # fmt: skip
 _DROPOUTS = ("dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout")
 _RANDOM = ("rand", "randn", "randint", "bernoulli", "rand_like", "randn_like", "randint_like",
            "normal", "uniform", "multinomial", "randperm", "exponential",

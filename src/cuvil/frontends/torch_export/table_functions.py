@@ -13,7 +13,7 @@ from functools import partial
 from cuvil.frontends import special
 from cuvil.frontends.formula import Term
 from cuvil.frontends.torch_export.call import Call, Refused, Rule
-from cuvil.frontends.torch_export.table_arithmetic import operands, unary
+from cuvil.frontends.torch_export.table_arithmetic import binary, operands, unary
 from cuvil.ir.core import Value
 from cuvil.ir.types import F64
 
@@ -100,7 +100,22 @@ _POLYNOMIALS = {"hermite_polynomial_h": "hermite_h", "hermite_polynomial_he": "h
                 "laguerre_polynomial_l": "laguerre", "legendre_polynomial_p": "legendre",
                 **{f"chebyshev_polynomial_{k}": f"chebyshev_{k}" for k in "tuvw"}}  # fmt: skip
 
+def _multigamma(c: Call) -> Value:
+    """log of the multivariate gamma function: lgamma at x, x - 1/2, ... and a constant."""
+    p = int(c.number("p"))
+    x = Term(c.e, c.e.cast(c.first, c.dtype)).cast(F64)
+    out = x.lift(p * (p - 1) / 4 * math.log(math.pi))
+    for j in range(p):
+        out = out + (x - j / 2).map("lgamma")
+    return out.cast(c.dtype).value
+
+
 RULES: dict[str, Rule] = {
+    "lgamma": unary("lgamma"), "special_gammaln": unary("lgamma"),
+    "mvlgamma": _multigamma, "special_multigammaln": _multigamma,
+    "erfinv": unary("erfinv"), "special_erfinv": unary("erfinv"),
+    "igamma": binary("igamma"), "special_gammainc": binary("igamma"),
+    "igammac": binary("igammac"), "special_gammaincc": binary("igammac"),
     **{name: wide(formula) for name, formula in _WIDE.items()},
     **{f"special_{name}": _pair(op) for name, op in _POLYNOMIALS.items()},
     **{f"special_shifted_chebyshev_polynomial_{k}": _shifted(f"chebyshev_{k}") for k in "tuvw"},

@@ -26,6 +26,8 @@ def _index_select(c: Call) -> Value:
 def _gather(c: Call) -> Value:
     """torch.gather reads a part of the other axes where the index is smaller there."""
     x, index, axis = c.first, c.tensor("index"), c.axis("dim")
+    if 0 in index.type.shape:  # torch lets an empty index have any rank
+        return c.e.broadcast(c.e.scalar(0, x.type.dtype), index.type.shape)
     if x.type.rank == 0:
         return c.e.reshape(x, index.type.shape)
     return c.e.op("gather_elements", x, index, axis=axis, from_end=False)
@@ -165,20 +167,6 @@ def _sorted(c: Call) -> list[Value]:
     return c.e.results("topk", x, k=size, axis=axis, largest=down, sorted=True)
 
 
-def _bucketize(c: Call) -> Value:
-    """The number of boundaries below each value (sorted boundaries of one dimension)."""
-    name = "boundaries" if "boundaries" in c.args else "sorted_sequence"
-    edges = c.tensor(name)
-    x = c.args["self"]
-    if edges.type.rank != 1 or c.args.get("sorter") is not None:
-        raise Refused("searchsorted in more than one sequence")
-    right = c.get("right", False) or c.get("side") == "right"
-    value = c.e.unsqueeze(c.as_value(x, edges.type.dtype), -1)
-    below = c.e.map("le" if right else "lt", edges, value)
-    count = c.e.op("reduce_sum", c.e.cast(below, I64), axes=(-1 % below.type.rank,), keepdims=False)
-    return c.e.cast(count, c.dtype)
-
-
 def _isin(c: Call) -> Value:
     x, test = (c.as_value(c[n], c.promoted("elements", "test_elements"))
                for n in ("elements", "test_elements"))  # fmt: skip
@@ -196,6 +184,5 @@ RULES: dict[str, Rule] = {
     "index_put": _index_put, "_unsafe_index_put": _index_put,
     "topk": _topk, "sort": _sorted,
     "argsort": lambda c: _sorted(c)[1],
-    "bucketize": _bucketize, "searchsorted": _bucketize,
     "isin": _isin,
 }  # fmt: skip

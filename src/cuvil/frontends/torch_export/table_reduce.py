@@ -25,7 +25,9 @@ def _reduction(name: str) -> Rule:
 
     def rule(c: Call) -> Value:
         keep = bool(c.get("keepdim", False))
-        return reduce(c, name, c.e.cast(c.first, c.dtype), c.axes("dim"), keep)
+        truth = {"reduce_sum": "reduce_any", "reduce_prod": "reduce_all"}
+        chosen = truth.get(name, name) if c.dtype == BOOL else name
+        return reduce(c, chosen, c.e.cast(c.first, c.dtype), c.axes("dim"), keep)
 
     return rule
 
@@ -223,6 +225,8 @@ def _nan_sum(mean: bool) -> Rule:
 
     def rule(c: Call) -> Value:
         x, keep, axes = c.e.cast(c.first, c.dtype), bool(c.get("keepdim", False)), c.axes("dim")
+        if not c.dtype.is_float:
+            return reduce(c, "reduce_sum", x, axes, keep)
         absent = c.e.op("isnan", x)
         total = reduce(c, "reduce_sum", choose(c, absent, c.e.scalar(0, c.dtype), x), axes, keep)
         if not mean:

@@ -132,6 +132,8 @@ def _unfold(c: Call) -> Value:
     x, e = c.first, c.e
     axis = c.axis("dimension")
     size, step = c["size"], c["step"]
+    if x.type.rank == 0:
+        return e.broadcast(x, c.shape)
     count = c.shape[axis]
     first = e.op("iota", shape=(count, 1), axis=0, dtype=I64)
     offset = e.op("iota", shape=(1, size), axis=1, dtype=I64)

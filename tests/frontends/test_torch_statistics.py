@@ -1,0 +1,67 @@
+"""Statistics, gamma functions and order, against torch where its sample inputs don't look."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from cuvil.errors import UnsupportedOpError
+from tests.frontends.torch_helper import check
+
+
+def test_covariance_is_traced_whole_as_function_and_method() -> None:
+    x, w = torch.randn(3, 7), torch.rand(7)
+    check(lambda x, w: (torch.cov(x), x.cov(correction=0, aweights=w), torch.corrcoef(x)), x, w)
+    check(lambda x: torch.combinations(x, 3), torch.randn(5))
+
+
+@pytest.mark.parametrize("name", ["lgamma", "erfinv"])
+def test_gamma_and_the_inverse_error_function(name: str) -> None:
+    x = torch.cat([torch.linspace(-0.999, 0.999, 41), torch.tensor([-1.0, 1.0, torch.nan])])
+    check(getattr(torch, name), x)
+
+
+def test_incomplete_gamma_functions_of_great_and_small_arguments() -> None:
+    a, x = torch.meshgrid(
+        torch.tensor([0.0, 1e-3, 0.5, 1.0, 30.0, 500.0, 2e5, torch.inf], dtype=torch.float64),
+        torch.tensor([0.0, 1e-3, 1.0, 29.0, 480.0, 2e5, torch.inf], dtype=torch.float64),
+        indexing="ij",
+    )  # fmt: skip
+    check(lambda a, x: (torch.igamma(a, x), torch.igammac(a, x)), a, x, rtol=1e-5)
+
+
+def test_medians_and_quantiles_with_nan() -> None:
+    x = torch.tensor([[3.0, torch.nan, 1.0], [2.0, 2.0, 5.0], [torch.nan] * 3])
+    check(lambda x: (*x.median(1), *x.nanmedian(1), x.median(), x.nanmedian()), x)
+    q = torch.tensor([0.0, 0.3, 1.0])
+    for kind in ("linear", "lower", "higher", "nearest", "midpoint"):
+        check(lambda x, q, k=kind: (x.quantile(q, 1, interpolation=k),
+                                    x.nanquantile(q, 1, True, interpolation=k)), x, q)  # fmt: skip
+
+
+def test_mode_takes_the_least_of_the_most_frequent() -> None:
+    check(lambda x: x.mode(-1), torch.tensor([[4, 1, 4, 1, 3], [2, 2, 2, 9, 9], [5, 4, 3, 2, 1]]))
+
+
+def test_the_last_of_equal_running_extremes_and_nan() -> None:
+    x = torch.tensor([1.0, 3.0, 3.0, torch.nan, 5.0, torch.nan, 2.0])
+    check(lambda x: (*x.cummax(0), *x.cummin(0)), x)
+    y = torch.tensor([-torch.inf, -torch.inf, 1.0, 800.0, -5.0, torch.inf])
+    check(lambda y: (y.logcumsumexp(0), y.cumprod(0)), y)
+
+
+def test_searches_of_nan_and_of_ties() -> None:
+    edges = torch.tensor([[1.0, 2.0, 2.0, 7.0], [-1.0, 0.0, 3.0, torch.inf]])
+    x = torch.tensor([[2.0, torch.nan, -torch.inf], [torch.inf, 0.0, 9.0]])
+    check(lambda e, x: (torch.searchsorted(e, x), torch.searchsorted(e, x, right=True)), edges, x)
+
+
+def test_neighbours_and_parts_of_denormal_numbers() -> None:
+    x = torch.tensor([0.0, -0.0, 1e-45, -1e-42, 1.0, -3.5, 3e38, torch.inf, -torch.inf, torch.nan])
+    check(lambda x: (*torch.frexp(x), torch.nextafter(x, -x), torch.nextafter(x, x + 1)), x)
+    check(lambda x: (*torch.frexp(x), torch.nextafter(x, -x)), x.double(), rtol=0, atol=0)
+
+
+def test_a_strided_view_of_a_view_is_refused() -> None:
+    with pytest.raises(UnsupportedOpError, match="outside of it"):
+        check(lambda x: x[1:].as_strided((2,), (1,), 0), torch.arange(6.0))
