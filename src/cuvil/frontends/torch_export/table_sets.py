@@ -42,28 +42,6 @@ def _cartesian_prod(c: Call) -> Value:
     return c.e.op("concat", *wide, axis=1)
 
 
-def _distances(c: Call) -> Value:
-    """cdist: the p-norm of the difference of each row of x1 and each of x2."""
-    e, p = c.e, float(c.number("p"))
-    a, b = (e.cast(c.tensor(n), c.dtype) for n in ("x1", "x2"))
-    gap = e.op("abs", e.map("sub", e.unsqueeze(a, -2), e.unsqueeze(b, -3)))
-    axes = (gap.type.rank - 1,)
-    if a.type.shape[-1] == 0:
-        return e.broadcast(e.scalar(0, c.dtype), c.shape)
-    if math.isinf(p):
-        return e.op("reduce_max", gap, axes=axes, keepdims=False)
-    if p == 0:
-        gap = e.cast(e.with_scalar("ne", gap, 0), c.dtype)
-    elif p == 2:
-        gap = e.op("mul", gap, gap)
-    elif p != 1:
-        gap = e.with_scalar("pow", gap, p)
-    total = e.op("reduce_sum", gap, axes=axes, keepdims=False)
-    if p == 2:
-        return e.op("sqrt", total)
-    return total if p in (0, 1) else e.with_scalar("pow", total, 1 / p)
-
-
 def _covariance(c: Call, x: Value) -> Value:
     """Rows are variables, columns observations; fweights repeat them, aweights weigh them
     (numpy.cov's formula). What is left of the count after the correction is at least 0."""
@@ -266,7 +244,6 @@ def _counted(c: Call, x: Value, edges: Value, count: int, weights: Value | None)
 
 RULES: dict[str, Rule] = {
     "combinations": _combinations, "cartesian_prod": _cartesian_prod,
-    "cdist": _distances, "_cdist_forward": _distances,
     "cov": _cov, "corrcoef": _corrcoef,
     "nonzero_static": _nonzero_static,
     "searchsorted": _searchsorted, "bucketize": _searchsorted,
