@@ -269,3 +269,68 @@ def test_what_a_branch_needs_is_asked_where_it_runs() -> None:
                 with pytest.raises(ShapeConstraintError, match=rule) as caught:
                     run(call)
                 assert "squeeze" in str(caught.value) and f"{rule[0]} = 3" in str(caught.value)
+
+
+def test_branches_of_different_sizes() -> None:
+    """One gives all rows, the other those that are positive, and a constant number of zeros."""
+
+    def branch(nodes: Sequence[Any], *results: str) -> Any:
+        return helper.make_graph(list(nodes), results[0], [], [info(r) for r in results])
+
+    picks = [
+        node("Greater", ["x", "zero"], ["p"]),
+        node("Compress", ["x", "p"], ["few"], axis=0),
+        node("Expand", ["zero", "five"], ["z5"]),
+    ]
+    whole = [node("Identity", ["x"], ["all"]), node("Expand", ["zero", "two"], ["z2"])]
+    nodes = [
+        node(
+            "If", ["c"], ["y", "z"],
+            then_branch=branch(picks, "few", "z5"), else_branch=branch(whole, "all", "z2"),
+        ),
+        node("Mul", ["y", "y"], ["w"]),
+    ]  # fmt: skip
+    constants = {"zero": np.array(0, F), "two": np.array([2], I64), "five": np.array([5], I64)}
+    proto = model(nodes, {"c": (BOOL, ()), "x": (FLOAT, ("n",))}, ["y", "z", "w"], constants)
+    x = np.array([1, -2, 3, -4, -5, 6, -7], F)
+    both(proto, [{"c": np.array(c), "x": x[:n]} for c in (True, False) for n in (1, 2, 7)])
+
+
+def test_rows_of_a_loop_that_data_ends() -> None:
+    nodes = [
+        node("Mul", ["v", "two"], ["v2"]),
+        node("ReduceSum", ["v2"], ["s"], keepdims=0),
+        node("Less", ["s", "limit"], ["c2"]),
+    ]
+    inside = body(
+        nodes, [*STEP, info("v")], [info("c2", BOOL), info("v2"), info("s"), info("v2")]
+    )
+    loop = node("Loop", ["m", "go", "x"], ["last", "sums", "rows"], body=inside)
+    shapes = {"x": (FLOAT, ("n",)), "limit": (FLOAT, ()), "m": (INT64, ()), "go": (BOOL, ())}
+    proto = model([loop], shapes, ["last", "sums", "rows"], {"two": np.array(2, F)})
+    calls = [
+        {"x": np.ones(n, F), "limit": np.array(limit, F), "m": np.array(m, I64), "go": np.array(g)}
+        for n, limit, m, g in ((3, 50, 100, True), (3, 50, 2, True), (1, 1e5, 100, True))
+    ]
+    module = both(proto, calls)
+    assert {"scf.while", "scf.for", "cuvil.sizes"} <= names(module)
+    with build(module) as artifact:
+        none = {**calls[0], "go": np.array(False)}
+        last, sums, rows = outputs_of(artifact, module, none)
+    np.testing.assert_array_equal(last, none["x"])
+    assert sums.shape == (0,) and rows.shape == (0, 3)
+
+
+def test_rows_of_a_number_of_trips_that_data_tells() -> None:
+    nodes = [node("Identity", ["c"], ["c2"]), node("Add", ["v", "v"], ["v2"])]
+    inside = body(nodes, [*STEP, info("v")], [info("c2", BOOL), info("v2"), info("v")])
+    loop = node("Loop", ["m", "go", "x"], ["last", "rows"], body=inside)
+    shapes = {"x": (FLOAT, (2,)), "m": (INT64, ()), "go": (BOOL, ())}
+    proto = model([loop], shapes, ["last", "rows"])
+    x = np.array([1, -3], F)
+    module = both(proto, [{"x": x, "m": np.array(m, I64), "go": np.array(True)} for m in (1, 4, 9)])
+    assert "scf.while" not in names(module)
+    with build(module) as artifact:
+        for m, go in ((-5, True), (0, True), (7, False)):
+            call = {"x": x, "m": np.array(m, I64), "go": np.array(go)}
+            assert outputs_of(artifact, module, call)[1].shape == (0, 2)
