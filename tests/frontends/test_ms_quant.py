@@ -72,6 +72,23 @@ def test_pools_and_convolutions(kind: Any, last: int) -> None:
         check(Call("QLinearConv", inputs, attrs, constants=(3, 4, 5, 8)), steps=1)
 
 
+@pytest.mark.parametrize(("kind", "weights"), [(U8, I8), (I8, I8), (U8, U8)])
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_integer_convolutions(kind: Any, weights: Any, groups: int) -> None:
+    """Padding counts as the zero point, whether that is known at compile time or not."""
+    m = Maker()
+    x, w = m.bytes(kind, 2, 4, 7, 9), m.bytes(weights, 8, 4 // groups, 3, 3)
+    zeros = [np.array(7, kind), np.array(3, weights)]
+    for attrs in (
+        {"pads": [1, 1, 1, 1]}, {"strides": [2, 1]}, {"dilations": [2, 1], "pads": [0, 2, 1, 0]},
+        {"auto_pad": "SAME_UPPER", "strides": [2, 2]},
+    ):  # fmt: skip
+        attrs = {**attrs, "group": groups}
+        for stored in ((), (1, 3), (1, 2, 3)):
+            check(Call("ConvInteger", [x, w, *zeros], attrs, constants=stored, domain=""))
+        check(Call("ConvInteger", [x, w], attrs, constants=(1,), domain=""))
+
+
 @pytest.mark.parametrize("kind", [np.uint8, np.int8, np.uint16, np.int16])
 def test_quantize_and_back(kind: Any) -> None:
     m = Maker()

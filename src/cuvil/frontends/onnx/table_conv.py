@@ -6,7 +6,6 @@ from cuvil.errors import InvalidModelError
 from cuvil.frontends.onnx.node import Handler, Node, Refused
 from cuvil.frontends.onnx.windows import windows
 from cuvil.ir.core import Value
-from cuvil.ir.types import I32
 from cuvil.sym.expr import Expr
 
 
@@ -64,24 +63,7 @@ def conv_transpose(n: Node) -> Value:
     )  # fmt: skip
 
 
-def _conv_integer(n: Node) -> Value:
-    """(x - x_zero) * (w - w_zero) in i32 (ConvInteger-10)."""
-    e = n.e
-    x, w = e.cast(n[0], I32), e.cast(n[1], I32)
-    if n.has(2):
-        x = e.map("sub", x, e.cast(e.reshape(n[2], ()), I32))
-    if n.has(3):
-        zero = e.cast(n[3], I32)
-        ones = [1] * (w.type.rank - 1)
-        w = e.map("sub", w, e.reshape(zero, (*zero.type.shape, *ones)) if zero.type.rank else zero)
-    window = windows(n, kernel_size(n, n[1]))
-    return e.op(
-        "conv", window.pad(n, x), w, groups=n.integer("group", 1), has_bias=False, **window.attrs()
-    )
-
-
 TABLE: dict[str, Handler] = {
     "Conv": conv,
     "ConvTranspose": conv_transpose,
-    "ConvInteger": _conv_integer,
 }

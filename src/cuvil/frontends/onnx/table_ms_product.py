@@ -12,13 +12,8 @@ from cuvil.frontends.onnx import table_recurrent
 from cuvil.frontends.onnx.node import Handler, Item, Node, Refused
 from cuvil.frontends.onnx.table_ms_attention import self_attention
 from cuvil.frontends.onnx.table_ms_norm import embedded, layer_norm, mask_index
-from cuvil.frontends.onnx.table_quant import (
-    dequantized,
-    dynamically_quantized,
-    integer_product,
-    per_row,
-    quantized,
-)
+from cuvil.frontends.onnx.table_quant import dequantized, dynamically_quantized, quantized
+from cuvil.frontends.onnx.table_quant_product import integer_product, per_row
 from cuvil.ir.core import Value
 from cuvil.ir.types import F32, I32
 

@@ -15,6 +15,7 @@ from cuvil.frontends.onnx.table_activation import flattened
 from cuvil.frontends.onnx.table_ms_dense import channels_first, channels_last
 from cuvil.frontends.onnx.table_pool import average, max_pool
 from cuvil.frontends.onnx.table_quant import dequantized, quantized
+from cuvil.frontends.onnx.table_quant_product import qlinear_conv
 from cuvil.frontends.onnx.windows import windows
 from cuvil.ir.core import Value
 from cuvil.ir.types import I32, DType
@@ -103,9 +104,9 @@ def _reduce_mean(n: Node, x: Value) -> Value:
 
 def _conv(n: Node) -> Value:
     if not n.integer("channels_last", 0):
-        return table_quant.qlinear_conv(n)
+        return qlinear_conv(n)
     turned = n.with_inputs([channels_first(n, n[0]), *n.inputs[1:]])
-    return channels_last(n, table_quant.qlinear_conv(turned))
+    return channels_last(n, qlinear_conv(turned))
 
 
 def _max_pool(n: Node) -> Value:
