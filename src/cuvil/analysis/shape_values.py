@@ -8,6 +8,7 @@ on data. Small tensors only; results are kept with the analysis object, not with
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import reduce
 from typing import Any
 
@@ -89,6 +90,11 @@ class ShapeValues:
 
     def of(self, value: Value) -> Elements | None:
         """The elements as an object array of the value's shape, or None if they aren't known."""
+        found = self.partial(value)
+        return None if found is None or any(d is None for d in found.reshape(-1)) else found
+
+    def partial(self, value: Value) -> Elements | None:
+        """As ``of``, with None for single elements that aren't known; None if none is."""
         cached = self._cache.get(id(value))
         if cached is None:
             cached = (value, self._compute(value))
@@ -119,7 +125,7 @@ class ShapeValues:
             axis = op.attrs["axis"]
             return _objects(np.indices(concrete(value.type))[axis])
         if op.short == "cast" and op.operands[0].type.dtype.kind in "iub":
-            return self.of(op.operands[0])
+            return self.partial(op.operands[0])
         return self._derived(op, value)
 
     def _derived(self, op: Op, value: Value) -> Elements | None:
@@ -129,7 +135,9 @@ class ShapeValues:
             return self._compare(op) if compares else None
         inputs: list[Elements] = []
         for operand in op.operands:
-            found = self.of(operand)
+            found = self.partial(operand)
+            if found is None and kind == "concat" and operand.type.is_static:
+                found = np.full(concrete(operand.type), None, dtype=object)
             if found is None:
                 return None
             inputs.append(found)
@@ -138,21 +146,20 @@ class ShapeValues:
         if kind in _REDUCE:
             return _reduce(_REDUCE[kind], inputs[0], op, value)
         if kind == "gather":
-            if any(isinstance(d, Expr) for d in inputs[1].reshape(-1)):
+            if any(d is None or isinstance(d, Expr) for d in inputs[1].reshape(-1)):
                 return None
             inputs[1] = inputs[1].astype(np.int64)
         out = registry()[op.name].reference(inputs, op.attrs, [value.type])[0]
-        return np.asarray(out, dtype=object).reshape(value.type.shape)
+        return _known(np.asarray(out, dtype=object).reshape(value.type.shape))
 
     def _elementwise(self, function: Callable[..., Dim], inputs: list[Elements]) -> Elements | None:
         out = np.empty(inputs[0].shape, dtype=object)
         flat = out.reshape(-1)
-        try:
-            for i, items in enumerate(zip(*(x.reshape(-1) for x in inputs), strict=True)):
-                flat[i] = self.facts.simplify(function(self.facts, *items))
-        except _Undecided:
-            return None
-        return out
+        for i, items in enumerate(zip(*(x.reshape(-1) for x in inputs), strict=True)):
+            if all(item is not None for item in items):
+                with suppress(_Undecided):
+                    flat[i] = self.facts.simplify(function(self.facts, *items))
+        return _known(out)
 
     def _compare(self, op: Op) -> Elements | None:
         inputs = [self.of(v) for v in op.operands]
@@ -192,6 +199,12 @@ class ShapeValues:
         return True if less else False if more or a == b else None
 
 
+def _known(elements: Elements) -> Elements | None:
+    """None in place of elements of which none is known."""
+    flat = elements.reshape(-1)
+    return None if flat.size and all(d is None for d in flat) else elements
+
+
 def _objects(array: np.ndarray[Any, Any]) -> Elements:
     out = np.empty(array.shape, dtype=object)
     out.reshape(-1)[:] = [int(x) for x in array.reshape(-1)]
@@ -200,12 +213,13 @@ def _objects(array: np.ndarray[Any, Any]) -> Elements:
 
 def _reduce(
     rule: tuple[Callable[[Dim, Dim], Dim], Dim], items: Elements, op: Op, value: Value
-) -> Elements:
+) -> Elements | None:
     function, seed = rule
     axes = tuple(a % items.ndim for a in op.attrs["axes"])
     kept = [i for i in range(items.ndim) if i not in axes]
     moved = items.transpose([*kept, *axes]).reshape([items.shape[i] for i in kept] + [-1])
     out = np.empty(moved.shape[:-1], dtype=object)
     for index in np.ndindex(*out.shape):
-        out[index] = reduce(function, moved[index], seed)
-    return out.reshape(value.type.shape)
+        if all(d is not None for d in moved[index]):
+            out[index] = reduce(function, moved[index], seed)
+    return _known(out.reshape(value.type.shape))

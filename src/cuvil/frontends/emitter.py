@@ -258,6 +258,12 @@ class Emitter:
         found = self.shapes.of(value)
         return None if found is None else list(found.reshape(-1))
 
+    def partly_known(self, value: Value) -> list[Dim | None] | None:
+        """As ``known``, with None for elements that depend on data; None if all do."""
+        self.shapes.facts = self.context.facts
+        found = self.shapes.partial(value)
+        return None if found is None else list(found.reshape(-1))
+
     def constant(self, value: Value) -> np.ndarray[Any, Any] | None:
         """The array behind a value that is a constant op, or None."""
         op = value.op

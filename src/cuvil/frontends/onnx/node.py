@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Union
@@ -26,6 +27,10 @@ class Refused(Exception):
         super().__init__(reason)
         self.reason = reason
         self.hint = hint
+
+
+def _whole(found: Sequence[Dim | None]) -> list[Dim]:
+    return [d for d in found if d is not None]
 
 
 @dataclass(frozen=True)
@@ -163,6 +168,47 @@ class Node:
         if known is None:
             raise Refused(f"{what} depends on the data of an input", FIXED)
         return known
+
+    def some(self, index: int, what: str) -> list[Dim | None]:
+        """The elements of an integer input, None for those that depend on data."""
+        value = self[index]
+        count = value.type.elements
+        if not isinstance(count, int):
+            raise Refused(f"how many elements {what} has is symbolic", "give that dimension a size")
+        if count > MOST_DIMS:
+            raise InvalidModelError(f"{self.op}: {what} has {count} elements")
+        known = self.knowledge.whole(value)
+        if known is not None:
+            return list(known)
+        partial = None if value.type.dtype.is_float else self.e.partly_known(value)
+        return partial if partial is not None else [None] * count
+
+    def vector(self, index: int) -> Value:
+        """The elements of an integer input as a vector of i64."""
+        flat = self.e.reshape(self[index], (self[index].type.elements,))
+        return self.e.cast(flat, I64)
+
+    def sizes(self, index: int, what: str) -> list[Dim]:
+        """The elements of an integer input that are sizes; those that depend on data are late
+        symbols, checked when the model runs."""
+        found = self.some(index, what)
+        return self.bound(found, self.vector(index), what) if None in found else _whole(found)
+
+    def bound(
+        self, found: Sequence[Dim | None], values: Value, what: str, name: str = ""
+    ) -> list[Dim]:
+        """What isn't known yet in ``found`` as late symbols for the elements of ``values``, an i64
+        vector of sizes."""
+        missing = [i for i, d in enumerate(found) if d is None]
+        if not missing:
+            return _whole(found)
+        if len(missing) < len(found):
+            at = self.e.weight(np.array(missing, np.int64))
+            values = self.e.op("gather", values, at, axis=0)
+        base = name or re.sub(r"\W", "_", self.op.lower(), flags=re.ASCII)
+        names = [f"{base}_{i}" if len(found) > 1 else f"{base}_size" for i in missing]
+        made = iter(self.e.bind(values, names, what))
+        return [next(made) if d is None else d for d in found]
 
     def static(self, index: int, what: str) -> list[int]:
         """The elements of an integer input as plain integers."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from cuvil.errors import InvalidModelError
-from cuvil.frontends.onnx.node import Handler, Node, Refused
+from cuvil.frontends.onnx.node import Handler, Node
+from cuvil.frontends.onnx.run_time import Cut, cut_everywhere, halves, pads_of_axes
+from cuvil.frontends.onnx.run_time import pads as run_time_pads
 from cuvil.ir.core import Value
 from cuvil.ir.types import BOOL, I64
 from cuvil.sym.expr import Dim, Expr, add, floordiv, mul
@@ -25,22 +27,39 @@ def _concat(n: Node) -> Value:
 
 def _slice(n: Node) -> Value:
     x = n[0]
+    starts: list[Dim | None]
+    ends: list[Dim | None]
+    steps: list[Dim | None]
     if n.version < 10:
-        starts: list[Dim] = list(n.integers("starts"))
-        ends: list[Dim] = list(n.integers("ends"))
+        starts, ends = list(n.integers("starts")), list(n.integers("ends"))
         axes = n.integers("axes", list(range(len(starts))))
         steps = [1] * len(starts)
     else:
-        starts, ends = n.dims(1, "the start"), n.dims(2, "the end")
+        starts, ends = n.some(1, "the start"), n.some(2, "the end")
+        if n.has(3) and None in n.some(3, "the axes"):
+            return cut_everywhere(n)
         axes = n.static(3, "the axes") if n.has(3) else list(range(len(starts)))
-        steps = n.static(4, "the steps") if n.has(4) else [1] * len(starts)
-    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        steps = n.some(4, "the steps") if n.has(4) else [1] * len(starts)
+    for i, (axis, start, end, step) in enumerate(zip(axes, starts, ends, steps, strict=True)):
         if step == 0:
             raise InvalidModelError("Slice: a step of 0")
         axis = n.count(axis, x.type.rank)
         size = x.type.shape[axis]
-        x = n.e.slice(x, axis, _end(n, start, size), _end(n, end, size), step)
+        if start is not None and end is not None and isinstance(step, int):
+            x = n.e.slice(x, axis, _end(n, start, size), _end(n, end, size), step)
+        else:
+            x = _cut(n, x, axis, i, start, step)
     return x
+
+
+def _cut(n: Node, x: Value, axis: int, i: int, start: Dim | None, step: Dim | None) -> Value:
+    """One axis of a slice (number ``i`` of those asked for) that depends on data."""
+    cut = Cut(n, x, axis)
+    first, last = (n.e.slice(n.vector(k), 0, i, i + 1) for k in (1, 2))
+    if isinstance(step, int) and step > 0:
+        return cut.forward(first, last, step, 0 if start == 0 else None)
+    by = n.e.slice(n.vector(4), 0, i, i + 1)
+    return cut.any_way(first, last, by)
 
 
 def _end(n: Node, end: Dim, size: Dim) -> Dim:
@@ -88,7 +107,7 @@ def split_sizes(n: Node, size: Dim) -> list[Dim]:
     if n.version < 13 and "split" in n.attrs:
         asked = list(n.integers("split"))
     elif n.has(1):
-        asked = n.dims(1, "the sizes of the parts")
+        asked = n.sizes(1, "the sizes of the parts")
     if asked is not None:
         total: Dim = 0
         for part_size in asked:
@@ -116,13 +135,17 @@ def _pad(n: Node) -> Value:
         pads: list[Dim] = list(n.integers("paddings" if n.version < 2 else "pads"))
         value = n.number("value", 0.0)
     else:
-        pads = n.dims(1, "the padding")
+        found = n.some(1, "the padding")
+        given = n.vector(1)
+        if n.has(3) and None in n.some(3, "the axes"):
+            given, found = pads_of_axes(n), [None] * 2 * rank
+        elif n.has(3):
+            axes = [n.count(a, rank) for a in n.static(3, "the axes")]
+        pads = run_time_pads(n, found, given) if None in found else n.dims(1, "the padding")
         if n.has(2) and n[2].type.elements != 0:
             constant = n.knowledge.array(n[2])
             value = constant.reshape(-1)[0].item() if constant is not None else 0.0
             fill = n.e.reshape(n[2], ()) if constant is None else None
-        if n.has(3):
-            axes = [n.count(a, rank) for a in n.static(3, "the axes")]
     if len(pads) != 2 * len(axes):
         raise InvalidModelError(f"Pad: {len(pads)} pads for {len(axes)} axes")
     lo: list[Dim] = [0] * rank
@@ -204,14 +227,10 @@ def _center_crop_pad(n: Node) -> Value:
     x = n[0]
     rank = x.type.rank
     axes = [n.count(a, rank) for a in n.integers("axes", list(range(rank)))]
-    lo, hi = [0] * rank, [0] * rank
-    for axis, want in zip(axes, n.static(1, "the shape"), strict=True):
-        have = x.type.shape[axis]
-        if isinstance(have, Expr):
-            raise Refused(f"dimension {axis} is symbolic", "give that dimension a size")
-        more = want - have
-        lo[axis] = more // 2 if more >= 0 else -((-more) // 2)
-        hi[axis] = more - lo[axis]
+    lo: list[Dim] = [0] * rank
+    hi: list[Dim] = [0] * rank
+    for axis, want in zip(axes, n.sizes(1, "the shape"), strict=True):
+        lo[axis], hi[axis] = halves(add(want, mul(x.type.shape[axis], -1)))
     return n.e.op("pad", x, lo=tuple(lo), hi=tuple(hi))
 
 

@@ -101,7 +101,7 @@ def _cumsum(n: Node) -> Value:
 
 
 def _topk(n: Node) -> list[Value]:
-    k: Dim = n.dims(1, "the number of elements")[0] if n.version >= 10 else n.integer("k")
+    k: Dim = n.sizes(1, "the number of elements")[0] if n.version >= 10 else n.integer("k")
     return n.e.results(
         "topk", n[0], k=k, axis=n.axis("axis", -1, n[0].type.rank),
         largest=bool(n.integer("largest", 1)), sorted=bool(n.integer("sorted", 1)),

@@ -89,7 +89,7 @@ def _resize(n: Node) -> Value:
     sizes: list[Dim] = list(x.type.shape)
     scales: list[float] | None = None
     if n.has(3) and n[3].type.elements != 0:
-        asked = n.dims(3, "the output size")
+        asked = n.sizes(3, "the output size")
         sizes, scales = _asked_sizes(n, sizes, axes, asked)
     else:
         given = _scales(n, 2)

@@ -30,7 +30,7 @@ def _scatter_nd(n: Node) -> Value:
 def _one_hot(n: Node) -> Value:
     """on where the index is i, counted from the end if negative; off elsewhere (OneHot-11)."""
     e = n.e
-    depth = n.dims(1, "the depth")[0]
+    depth = n.sizes(1, "the depth")[0]
     index = e.cast(n[0], I64)
     rank = index.type.rank + 1
     axis = n.axis("axis", -1, rank)
@@ -56,7 +56,7 @@ def _max_unpool(n: Node) -> Value:
         rest = kernel[i] - strides[i] - pads[i] - pads[i + len(kernel)]
         sizes.append(mul(d, strides[i]) + rest)
     natural = (*lead, *sizes)
-    shape = tuple(n.dims(2, "the output shape")) if n.has(2) else natural
+    shape = tuple(n.sizes(2, "the output shape")) if n.has(2) else natural
     zeros = e.broadcast(e.scalar(0, x.type.dtype), (product(shape),))
     flat = (x.type.elements,)
     index = e.cast(e.reshape(n[1], flat), I64)

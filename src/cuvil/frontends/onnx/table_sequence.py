@@ -74,7 +74,7 @@ def _split(n: Node) -> ItemList:
     whole = x.type.shape[axis]
     sizes: list[Dim]
     if n.has(1) and n[1].type.rank == 1:
-        sizes = n.dims(1, "the sizes of the parts")
+        sizes = n.sizes(1, "the sizes of the parts")
         total: Dim = 0
         for size in sizes:
             total = add(total, size)

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from cuvil.errors import InvalidModelError
-from cuvil.frontends.onnx.node import Handler, Node, Refused
+from cuvil.frontends.onnx.node import Handler, Node
+from cuvil.frontends.onnx.run_time import expanded, range_size, reshaped
 from cuvil.frontends.onnx.types import dtype_from, tensor_array
 from cuvil.ir.core import Value
 from cuvil.ir.types import I64, Shape
@@ -33,7 +34,7 @@ def _reshape(n: Node) -> Value:
     """0 copies the input's dim (unless allowzero), one -1 takes what is left (Reshape-14)."""
     x = n[0]
     target: list[Dim] = (
-        list(n.integers("shape")) if n.version < 5 else n.dims(1, "the target shape")
+        list(n.integers("shape")) if n.version < 5 else _target(n)
     )
     shape: list[Dim] = []
     for i, d in enumerate(target):
@@ -48,6 +49,11 @@ def _reshape(n: Node) -> Value:
         at = shape.index(-1)
         shape[at] = remaining(n, x.type.elements, shape[:at] + shape[at + 1 :])
     return n.e.reshape(x, shape)
+
+
+def _target(n: Node) -> list[Dim]:
+    found = n.some(1, "the target shape")
+    return reshaped(n, found) if None in found else n.dims(1, "the target shape")
 
 
 def remaining(n: Node, elements: Dim, others: Sequence[Dim]) -> Dim:
@@ -105,7 +111,9 @@ def _unsqueeze(n: Node) -> Value:
 
 
 def _expand(n: Node) -> Value:
-    target = tuple(n.dims(1, "the target shape"))
+    what = "the target shape"
+    found = n.some(1, what)
+    target = tuple(expanded(n, found, what) if None in found else n.dims(1, what))
     shape = n.e.context.broadcast([n[0].type.shape, target], "Expand")
     return n.e.broadcast(n[0], shape)
 
@@ -114,9 +122,9 @@ def _tile(n: Node) -> Value:
     x = n[0]
     repeats: list[Dim] = [1] * x.type.rank
     if n.version < 6:
-        repeats[n.static(2, "the axis")[0]] = n.dims(1, "the number of tiles")[0]
+        repeats[n.static(2, "the axis")[0]] = n.sizes(1, "the number of tiles")[0]
     else:
-        repeats = n.dims(1, "the repeats")
+        repeats = n.sizes(1, "the repeats")
     if len(repeats) != x.type.rank:
         raise InvalidModelError(f"Tile: {len(repeats)} repeats for rank {x.type.rank}")
     return tiled(n, x, repeats)
@@ -138,7 +146,7 @@ def tiled(n: Node, x: Value, repeats: Sequence[Dim]) -> Value:
 
 def _constant_of_shape(n: Node) -> Value:
     """A stored tensor where the shape is known (weights come so), else a broadcast scalar."""
-    shape = tuple(n.dims(0, "the shape"))
+    shape = tuple(n.sizes(0, "the shape"))
     fill = np.zeros(1, np.float32)
     if "value" in n.attrs:
         fill = tensor_array(n.attrs["value"])
@@ -170,10 +178,13 @@ def _range(n: Node) -> Value:
             raise InvalidModelError(f"Range: {count} elements")
         steps = np.arange(count).astype(arrays[0].dtype)
         return n.e.weight(start + steps * delta, n.outputs[0])
-    if n.dtype().is_float:
-        raise Refused("the length of a range of floats depends on data or symbols")
-    low, end = (n.dims(i, "the length of the range")[0] for i in range(2))
-    step = n.static(2, "the step")[0]
+    ends = [n.knowledge.whole(n[i]) for i in range(3)]
+    steps = ends[2]
+    known = ends[0] is not None and ends[1] is not None and not n.dtype().is_float
+    if not known or steps is None or not isinstance(steps[0], int):
+        return _computed_range(n)
+    low, end, step = (found[0] for found in ends if found is not None)
+    assert isinstance(step, int)
     if step == 0:
         raise InvalidModelError("Range: its step is 0")
     span = add(end, mul(low, -1)) if step > 0 else add(low, mul(end, -1))
@@ -182,6 +193,14 @@ def _range(n: Node) -> Value:
     if step != 1:
         line = n.e.with_scalar("mul", line, step)
     return line if low == 0 else n.e.map("add", line, n.e.reshape(n[0], ()))
+
+
+def _computed_range(n: Node) -> Value:
+    """A range whose length data decides."""
+    start, limit, step = (n.e.reshape(n[i], ()) for i in range(3))
+    size = range_size(n, start, limit, step)
+    line = n.e.op("iota", shape=(size,), axis=0, dtype=n.dtype())
+    return n.e.map("add", start, n.e.map("mul", line, step))
 
 
 def _eye_like(n: Node) -> Value:

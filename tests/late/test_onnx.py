@@ -1,0 +1,242 @@
+"""ONNX operators whose shapes are inputs: compiled once, then called with many shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto
+
+from cuvil.errors import ShapeConstraintError
+from cuvil.frontends.onnx import capture_onnx
+from cuvil.reference.interpreter import run_module
+from cuvil.runtime.artifact import Artifact
+from tests.frontends.onnx_models import FLOAT, INT64, model, node
+from tests.models.build import quick_build
+
+Array = np.ndarray[Any, Any]
+
+
+class Model:
+    """A compiled model of one node, checked against what NumPy gives and the reference alike."""
+
+    def __init__(
+        self, folder: Path, op: str, inputs: dict[str, tuple[int, Sequence[Any]]],
+        expected: Callable[..., Any], **attrs: Any,
+    ) -> None:  # fmt: skip
+        opset, constants = attrs.pop("opset", 18), attrs.pop("constants", None)
+        names = attrs.pop("order", [*inputs, *(constants or {})])
+        outputs = attrs.pop("outputs", ["y"])
+        proto = model([node(op, names, outputs, **attrs)], inputs, outputs, constants, opset)
+        self.module = capture_onnx(proto)
+        self.names = list(inputs)
+        self.expected = expected
+        self.artifact: Artifact = quick_build(self.module, folder, 0)
+
+    def __call__(self, *values: Any) -> None:
+        feed = dict(zip(self.names, map(np.asarray, values), strict=True))
+        want = self.expected(*map(np.asarray, values))
+        want = want if isinstance(want, (list, tuple)) else [want]
+        found = list(self.artifact.run(feed).values())
+        meant = run_module(self.module, feed)
+        for got in (found, meant):
+            assert len(got) == len(want)
+            for a, b in zip(got, want, strict=True):
+                assert a.shape == np.shape(b)
+                np.testing.assert_array_equal(a, b)
+
+    def refuses(self, *values: Any, words: str = ".") -> None:
+        feed = dict(zip(self.names, map(np.asarray, values), strict=True))
+        with pytest.raises(ShapeConstraintError, match=words):
+            self.artifact.run(feed)
+        with pytest.raises(ShapeConstraintError):
+            run_module(self.module, feed)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("late")
+
+
+def data(*shape: int) -> Array:
+    return np.arange(np.prod(shape), dtype=np.float32).reshape(shape) - 3
+
+
+def test_reshape(folder: Path) -> None:
+    def expected(x: Array, shape: Array) -> Array:
+        return x.reshape([x.shape[i] if d == 0 else d for i, d in enumerate(shape)])
+
+    m = Model(folder, "Reshape", {"x": (FLOAT, ["a", 4]), "s": (INT64, [3])}, expected)
+    x = data(6, 4)
+    for shape in ((2, 3, 4), (0, -1, 2), (-1, 1, 1), (0, 0, 1), (24, 1, 1)):
+        m(x, shape)
+    m(data(0, 4), (0, 2, 2))
+    m.refuses(x, (5, 5, 1), words="does not hold")
+    m.refuses(x, (-1, -1, 2), words="is -1; allowed is 0 <=")
+    m.refuses(x, (6, 4, 0))
+
+
+def test_reshape_with_a_part_that_is_known(folder: Path) -> None:
+    shape = [node("Concat", ["minus", "k"], ["s"], axis=0), node("Reshape", ["x", "s"], ["y"])]
+    proto = model(
+        shape, {"x": (FLOAT, ["n", 6]), "k": (INT64, [1])}, ["y"],
+        {"minus": np.array([-1], np.int64)},
+    )  # fmt: skip
+    artifact = quick_build(capture_onnx(proto), folder, 0)
+    assert str(artifact.outputs[0]) == "y: f32[(6 * n) // reshape_1, reshape_1]"
+    for k in (1, 2, 3, 12):
+        got = artifact(data(4, 6), np.array([k]))
+        np.testing.assert_array_equal(got, data(4, 6).reshape(-1, k))
+    with pytest.raises(ShapeConstraintError):
+        artifact(data(4, 6), np.array([5]))
+
+
+def test_expand(folder: Path) -> None:
+    def expected(x: Array, s: Array) -> Array:
+        return x * np.ones(s, x.dtype)
+
+    m = Model(folder, "Expand", {"x": (FLOAT, ["n", 1]), "s": (INT64, [3])}, expected)
+    for s in ((2, 3, 5), (1, 1, 1), (4, 1, 7), (0, 3, 2), (2, 1, 0)):
+        m(data(3, 1), s)
+    m.refuses(data(3, 1), (2, 4, 5))
+    m.refuses(data(3, 1), (2, -3, 5))
+
+
+@pytest.mark.parametrize("step", [1, 2, -1, -3, None])
+def test_slice(folder: Path, step: int | None) -> None:
+    def expected(x: Array, start: Array, end: Array, by: Array | None = None) -> Array:
+        return x[:, int(start[0]) : int(end[0]) : int(by[0]) if by is not None else step]
+
+    inputs = {"x": (FLOAT, [2, "n"]), "start": (INT64, [1]), "end": (INT64, [1])}
+    known = {"axes": np.array([1], np.int64)}
+    order = ["x", "start", "end", "axes", "step"]
+    if step is None:
+        inputs["step"] = (INT64, [1])
+    else:
+        known["step"] = np.array([step], np.int64)
+    m = Model(folder, "Slice", inputs, expected, constants=known, order=order)
+    far = (1 << 63) - 1
+    steps = [()] if step is not None else [([1],), ([-1],), ([3],), ([-far],)]
+    for n in (0, 1, 7):
+        for start, end in ((0, 4), (2, far), (-3, -1), (6, 1), (-far, far), (5, -far), (9, 2)):
+            for by in steps:
+                m(data(2, n), [start], [end], *by)
+    if step is None:
+        m.refuses(data(2, 7), [0], [4], [0])
+
+
+def test_slice_with_ends_known_and_not(folder: Path) -> None:
+    inputs = {"x": (FLOAT, ["n"]), "end": (INT64, [1])}
+    m = Model(
+        folder, "Slice", inputs, lambda x, end: x[: int(end[0])], order=["x", "start", "end"],
+        constants={"start": np.zeros(1, np.int64)},
+    )  # fmt: skip
+    for end in (0, 1, 5, 9, -1, -9):
+        m(data(5), [end])
+
+
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "wrap"])
+def test_pad(folder: Path, mode: str) -> None:
+    def expected(x: Array, pads: Array) -> Array:
+        (a, b, c, d) = (int(p) for p in pads)
+        x = x[max(-a, 0) : x.shape[0] - max(-c, 0), max(-b, 0) : x.shape[1] - max(-d, 0)]
+        widths = [(max(a, 0), max(c, 0)), (max(b, 0), max(d, 0))]
+        return np.pad(x, widths, mode=mode)  # type: ignore[call-overload]
+
+    m = Model(
+        folder, "Pad", {"x": (FLOAT, ["n", 5]), "p": (INT64, [4])}, expected, mode=mode, opset=19
+    )
+    for pads in ((0, 0, 0, 0), (1, 2, 0, 1), (0, 1, 2, 0), (1, 0, 1, 3)):
+        m(data(4, 5), pads)
+    if mode == "constant":
+        m(data(4, 5), (-1, 2, 1, -2))
+        m(data(4, 5), (-2, 0, -2, 0))
+        m.refuses(data(4, 5), (-3, 0, -3, 0), words="after padding")
+
+
+@pytest.mark.parametrize("kind", [FLOAT, INT64, TensorProto.INT32])
+def test_range(folder: Path, kind: int) -> None:
+    dtype = {FLOAT: np.float32, INT64: np.int64}.get(kind, np.int32)
+    m = Model(
+        folder, "Range", {"a": (kind, []), "b": (kind, []), "c": (kind, [])},
+        lambda a, b, c: np.arange(a, b, c, dtype=dtype),
+    )  # fmt: skip
+    for a, b, c in ((0, 5, 1), (1, 10, 3), (10, 1, -4), (3, 3, 1), (5, 2, 1), (-2, 4, 5)):
+        m(dtype(a), dtype(b), dtype(c))
+    if kind == FLOAT:
+        m(dtype(0.5), dtype(2.25), dtype(0.5))
+    m.refuses(dtype(0), dtype(3), dtype(0), words="the length of the range")
+
+
+def test_sizes_that_are_what_they_are(folder: Path) -> None:
+    tile = Model(
+        folder, "Tile", {"x": (FLOAT, ["n", 3]), "r": (INT64, [2])}, lambda x, r: np.tile(x, r)
+    )
+    for r in ((1, 1), (2, 3), (0, 2), (3, 1)):
+        tile(data(2, 3), r)
+    made = Model(folder, "ConstantOfShape", {"s": (INT64, [2])}, lambda s: np.zeros(s, np.float32))
+    for s in ((2, 3), (0, 4), (1, 1)):
+        made(s)
+    made.refuses((2, -1), words="the shape")
+
+
+def test_topk_one_hot_and_split(folder: Path) -> None:
+    topk = Model(
+        folder, "TopK", {"x": (FLOAT, ["n", 5]), "k": (INT64, [1])}, outputs=["y", "i"],
+        expected=lambda x, k: (
+            -np.sort(-x, axis=1)[:, : k[0]], np.argsort(-x, axis=1, kind="stable")[:, : k[0]]
+        ),
+    )  # fmt: skip
+    for k in (0, 1, 3, 5):
+        topk(np.array([[3, 1, 4, 1, 5], [9, 2, 6, 5, 3]], np.float32), [k])
+    topk.refuses(data(2, 5), [6])
+    hot = Model(
+        folder, "OneHot", {"i": (INT64, ["n"]), "d": (INT64, [1])},
+        lambda i, d: np.eye(d[0], dtype=np.float32)[i],
+        constants={"v": np.array([0, 1], np.float32)},
+    )  # fmt: skip
+    for d in (3, 5):
+        hot([0, 2, 1], [d])
+    parts = Model(
+        folder, "Split", {"x": (FLOAT, ["n"]), "s": (INT64, [3])}, outputs=["a", "b", "c"],
+        expected=lambda x, s: np.split(x, np.cumsum(s)[:-1]),
+    )  # fmt: skip
+    for s in ((1, 2, 3), (0, 6, 0), (6, 0, 0)):
+        parts(data(6), s)
+    parts.refuses(data(6), (1, 2, 4), words="the sizes of the parts")
+
+
+def test_center_crop_pad(folder: Path) -> None:
+    def expected(x: Array, s: Array) -> Array:
+        for axis, want in enumerate(map(int, s)):
+            more = want - x.shape[axis]
+            lo = abs(more) // 2
+            cut = [slice(None)] * 2
+            if more < 0:
+                cut[axis] = slice(lo, lo + want)
+                x = x[tuple(cut)]
+            else:
+                widths = [(0, 0), (0, 0)]
+                widths[axis] = (lo, more - lo)
+                x = np.pad(x, widths)
+        return x
+
+    m = Model(folder, "CenterCropPad", {"x": (FLOAT, ["n", 5]), "s": (INT64, [2])}, expected)
+    for s in ((4, 5), (7, 2), (1, 9), (0, 3)):
+        m(data(4, 5), s)
+
+
+def test_nonzero_and_compress(folder: Path) -> None:
+    m = Model(folder, "NonZero", {"x": (FLOAT, ["n", 3])}, lambda x: np.array(np.nonzero(x)))
+    for x in (np.zeros((4, 3)), np.eye(3), np.ones((0, 3)), data(5, 3)):
+        m(x.astype(np.float32))
+    c = Model(
+        folder, "Compress", {"x": (FLOAT, ["n", 3]), "c": (TensorProto.BOOL, ["k"])},
+        lambda x, c: np.compress(c, x, axis=0), axis=0,
+    )  # fmt: skip
+    for n in (0, 1, 2, 5):
+        for bits in (0, 1, 0b1010):
+            c(data(5, 3), np.array([bits >> i & 1 for i in range(n)], bool))
