@@ -73,11 +73,13 @@ def run_captured(module: Module, inputs: Mapping[str, Array]) -> list[Array]:
     if tree is None:
         return run_module(module, inputs)
     names = {spec["name"] for spec in tree["inputs"] if spec.get("dtype") == "str"}
-    strings = {k: np.asarray(v, dtype=object) for k, v in inputs.items() if k in names}
+    given = {k: np.asarray(v, dtype=object) if k in names else v for k, v in inputs.items()}
     plan = HostPlan.read(tree, signature_of(module.main))
-    found: dict[str, Array] = plan.run(strings)
-    numbers = run_module(module, {k: v for k, v in inputs.items() if k not in names})
-    found.update(zip(module.main.output_names, numbers, strict=True))
+    codes = plan.codes()
+    found: dict[str, Array] = plan.run(given)
+    numbers = run_module(module, plan.numbers(given, codes))
+    library = dict(zip(module.main.output_names, numbers, strict=True))
+    found.update({**library, **plan.decoded(library, codes)})
     return [found[spec.name] for spec in plan.outputs]
 
 
