@@ -52,7 +52,7 @@ def one_node(
         code = TensorProto.STRING if array.dtype.kind in "OU" else helper.np_dtype_to_tensor_dtype(
             array.dtype
         )
-        shape = ["N", *array.shape[1:]] if array.ndim > 1 else list(array.shape)
+        shape = [f"N_{name}", *array.shape[1:]] if array.ndim > 1 else list(array.shape)
         ins.append(tensor(name, code, shape))
     outs = [tensor(n, code, [None] * rank) for n, code in outputs.items()]
     for value in outs:

@@ -8,6 +8,7 @@ from cuvil.codegen.contraction_kernel import THREADS
 from cuvil.codegen.kernel import Kernel
 from cuvil.codegen.native_call import NativeCall, flag
 from cuvil.ir.core import Op
+from cuvil.ir.types import Shape
 from cuvil.sym.expr import Dim, add, floordiv, maximum, mul, symbol
 from cuvil.sym.facts import Facts
 from cuvil.target.base import Target
@@ -15,6 +16,7 @@ from cuvil.target.base import Target
 _JOINS: Mapping[str, str] = {"sum": "TreeSum", "min": "TreeLeast", "max": "TreeGreatest"}
 _WALKS = 8  # kWalks of native/trees.hpp
 _BLOCK = 64  # kTreeBlock
+_CACHED = 1 << 17
 
 
 def tree_ensemble(op: Op, facts: Facts, target: Target) -> Kernel:
@@ -27,7 +29,7 @@ def tree_ensemble(op: Op, facts: Facts, target: Target) -> Kernel:
     call.line(f"cuvil::TreeArgs<{node}> args = {{}};")
     for name, value in (
         ("rows", x.shape[0]), ("features", x.shape[1]), ("trees", trees), ("targets", targets),
-        ("bits", op.attrs["bits"]),
+        ("tiles", _tiles(x.shape, targets, x.dtype.size)), ("bits", op.attrs["bits"]),
     ):  # fmt: skip
         call.set(name, value)
     call.set("x", call.input(0))
@@ -46,11 +48,20 @@ def tree_ensemble(op: Op, facts: Facts, target: Target) -> Kernel:
     return call.finish("trees.hpp", f"cuvil::tree_ensemble<{join}, {missing}>(args, {made});")
 
 
-def _scratch(shape: tuple[Dim, ...], trees: Dim, targets: int, size: int) -> Dim:
-    """Enough for both ways that native/trees.hpp may take."""
+def _tile_bytes(shape: Shape, targets: int, size: int) -> int:
+    """A tile of eight rows, and their sums in f64."""
     features = shape[1]
     assert isinstance(features, int)
-    tile = (features + 1) * _WALKS * size
-    tiles = mul(symbol(THREADS), min(max((1 << 17) // tile, 2), 64) * tile)
-    blocks = mul(floordiv(add(trees, _BLOCK - 1), _BLOCK), targets * size)
-    return maximum(tiles, add(blocks, (features + 1) * size))
+    return _WALKS * ((features + 1) * size + targets * 8)
+
+
+def _tiles(shape: Shape, targets: int, size: int) -> int:
+    """Tiles at once: enough rows for each tree that is brought in, no more than a cache holds."""
+    return min(max(_CACHED // _tile_bytes(shape, targets, size), 2), 64)
+
+
+def _scratch(shape: Shape, trees: Dim, targets: int, size: int) -> Dim:
+    """Enough for both ways that native/trees.hpp may take."""
+    tiles = _tiles(shape, targets, size) * _tile_bytes(shape, targets, size)
+    blocks = mul(floordiv(add(trees, _BLOCK - 1), _BLOCK), targets * 8)
+    return maximum(mul(symbol(THREADS), tiles), add(blocks, mul(add(shape[1], 1), size)))

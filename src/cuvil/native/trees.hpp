@@ -44,7 +44,8 @@ template <class Node>
 struct TreeArgs {
   using T = typename Node::Value;
   int64_t rows, features, trees, targets;
-  int bits;  // of a feature in a narrow link
+  int64_t tiles;  // of eight rows, that a thread works on at once
+  int bits;       // of a feature in a narrow link
   const T* x;
   const Node* nodes;
   const int32_t* roots;
@@ -55,21 +56,22 @@ struct TreeArgs {
   CUVIL_INLINE int shift() const { return bits + 5; }
 };
 
-// What is taken of two weights. `start` is that of none; to Least and Greatest a NaN is none.
+// What is taken of two weights. `start` is that of none; to Least and Greatest a NaN is none. All
+// are joined in f64: votes of equal weight then sum to a true half.
 struct TreeSum {
-  template <class T> static CUVIL_INLINE T start() { return T(0); }
-  template <class T> static CUVIL_INLINE T join(T a, T b) { return a + b; }
-  template <class T> static CUVIL_INLINE T finish(T a) { return a; }
+  static CUVIL_INLINE double start() { return 0; }
+  static CUVIL_INLINE double join(double a, double b) { return a + b; }
+  static CUVIL_INLINE double finish(double a) { return a; }
 };
 struct TreeLeast {
-  template <class T> static CUVIL_INLINE T start() { return T(__builtin_nan("")); }
-  template <class T> static CUVIL_INLINE T join(T a, T b) { return a != a || b < a ? b : a; }
-  template <class T> static CUVIL_INLINE T finish(T a) { return a == a ? a : T(0); }
+  static CUVIL_INLINE double start() { return __builtin_nan(""); }
+  static CUVIL_INLINE double join(double a, double b) { return a != a || b < a ? b : a; }
+  static CUVIL_INLINE double finish(double a) { return a == a ? a : 0; }
 };
 struct TreeGreatest {
-  template <class T> static CUVIL_INLINE T start() { return T(__builtin_nan("")); }
-  template <class T> static CUVIL_INLINE T join(T a, T b) { return a != a || b > a ? b : a; }
-  template <class T> static CUVIL_INLINE T finish(T a) { return a == a ? a : T(0); }
+  static CUVIL_INLINE double start() { return __builtin_nan(""); }
+  static CUVIL_INLINE double join(double a, double b) { return a != a || b > a ? b : a; }
+  static CUVIL_INLINE double finish(double a) { return a == a ? a : 0; }
 };
 
 // Leaves: join what a leaf holds into a row of sums.
@@ -77,9 +79,9 @@ template <class Join, class T>
 struct LeafOne {
   const int32_t* target;
   template <class Node>
-  CUVIL_INLINE void operator()(T* row, int64_t tree, const Node& leaf) const {
-    T* to = row + target[tree];
-    *to = Join::join(*to, tree_value(leaf));
+  CUVIL_INLINE void operator()(double* row, int64_t tree, const Node& leaf) const {
+    double* to = row + target[tree];
+    *to = Join::join(*to, double(tree_value(leaf)));
   }
 };
 template <class Join, class T>
@@ -87,10 +89,10 @@ struct LeafDense {
   const T* weights;
   int64_t targets;
   template <class Node>
-  CUVIL_INLINE void operator()(T* row, int64_t, const Node& leaf) const {
+  CUVIL_INLINE void operator()(double* row, int64_t, const Node& leaf) const {
     const T* from = weights + int64_t(leaf.payload()) * targets;
     CUVIL_INDEPENDENT
-    for (int64_t i = 0; i < targets; ++i) row[i] = Join::join(row[i], from[i]);
+    for (int64_t i = 0; i < targets; ++i) row[i] = Join::join(row[i], double(from[i]));
   }
 };
 template <class Join, class T>
@@ -98,10 +100,10 @@ struct LeafSparse {
   const int32_t *starts, *ids;
   const T* weights;
   template <class Node>
-  CUVIL_INLINE void operator()(T* row, int64_t, const Node& leaf) const {
+  CUVIL_INLINE void operator()(double* row, int64_t, const Node& leaf) const {
     const uint32_t number = leaf.payload();
     for (int32_t i = starts[number]; i < starts[number + 1]; ++i)
-      row[ids[i]] = Join::join(row[ids[i]], weights[i]);
+      row[ids[i]] = Join::join(row[ids[i]], double(weights[i]));
   }
 };
 
@@ -147,65 +149,55 @@ void tree_tiles(T* tiles, const T* x, int64_t begin, int64_t end, int64_t featur
   }
 }
 
-// Tiles that a thread works on at once: enough rows for each tree that is brought in. The scratch
-// of each thread holds them; for few rows it is sums for each block of trees and a copy of a row.
-inline int64_t tiles_at_once(int64_t features, int64_t size) {
-  const int64_t fit = (int64_t(1) << 17) / ((features + 1) * kWalks * size);
-  return fit < 2 ? 2 : fit > 64 ? 64 : fit;
-}
-
+// The scratch of a thread holds the sums of its tiles' rows, then the tiles.
 template <class Join, bool MISSING, class Node, class Leaves>
 void trees_over_rows(const TreeArgs<Node>& a, const Leaves& leaves) {
   using T = typename Node::Value;
   const int64_t tiles = (a.rows + kWalks - 1) / kWalks, tile = (a.features + 1) * kWalks;
-  const int64_t most = tiles_at_once(a.features, sizeof(T));
+  const int64_t mine = a.tiles * (tile * int64_t(sizeof(T)) + kWalks * a.targets * 8);
   const int64_t work = a.trees * 8 * kWalks * 12;
   parallel_for(a.pool, tiles, grain(work), [&](int64_t from, int64_t to, int32_t thread) {
-    T* const x = static_cast<T*>(a.scratch) + thread * most * tile;
-    for (int64_t first = from; first < to; first += most) {
-      const int64_t count = to - first < most ? to - first : most;
-      const int64_t begin = first * kWalks;
-      const int64_t end = begin + count * kWalks < a.rows ? begin + count * kWalks : a.rows;
+    double* const sums = reinterpret_cast<double*>(static_cast<char*>(a.scratch) + thread * mine);
+    T* const x = reinterpret_cast<T*>(sums + a.tiles * kWalks * a.targets);
+    for (int64_t first = from; first < to; first += a.tiles) {
+      const int64_t count = to - first < a.tiles ? to - first : a.tiles;
+      const int64_t begin = first * kWalks, all = begin + count * kWalks;
+      const int64_t end = all < a.rows ? all : a.rows;
       tree_tiles(x, a.x, begin, end, a.features);
-      for (int64_t i = begin * a.targets; i < end * a.targets; ++i)
-        a.out[i] = Join::template start<T>();
+      for (int64_t i = 0; i < count * kWalks * a.targets; ++i) sums[i] = Join::start();
       for (int64_t tree = 0; tree < a.trees; ++tree) {
         const Node* const root = a.nodes + a.roots[tree];
         for (int64_t t = 0; t < count; ++t) {
           const Node* at[kWalks];
           for (int i = 0; i < kWalks; ++i) at[i] = root;
           walk<MISSING, true>(at, x + t * tile, a.mask(), a.shift());
-          const int64_t row = begin + t * kWalks;
-          if (row + kWalks <= end) {
-            for (int i = 0; i < kWalks; ++i)
-              leaves(a.out + (row + i) * a.targets, tree, *at[i]);
-          } else {
-            for (int64_t i = 0; row + i < end; ++i)
-              leaves(a.out + (row + i) * a.targets, tree, *at[i]);
-          }
+          double* row = sums + t * kWalks * a.targets;
+          for (int i = 0; i < kWalks; ++i, row += a.targets) leaves(row, tree, *at[i]);
         }
       }
-      for (int64_t i = begin * a.targets; i < end * a.targets; ++i)
-        a.out[i] = Join::template finish<T>(a.out[i]);
+      T* const out = a.out + begin * a.targets;
+      CUVIL_INDEPENDENT
+      for (int64_t i = 0; i < (end - begin) * a.targets; ++i) out[i] = T(Join::finish(sums[i]));
     }
   });
 }
 
+// The scratch holds the sums of each block of trees, then a copy of the row.
 template <class Join, bool MISSING, class Node, class Leaves>
 void trees_over_trees(const TreeArgs<Node>& a, const Leaves& leaves) {
   using T = typename Node::Value;
   const int64_t blocks = (a.trees + kTreeBlock - 1) / kTreeBlock;
-  T* const sums = static_cast<T*>(a.scratch);
-  T* const x = sums + blocks * a.targets;
+  double* const sums = static_cast<double*>(a.scratch);
+  T* const x = reinterpret_cast<T*>(sums + blocks * a.targets);
   x[a.features] = T(__builtin_nan(""));
   for (int64_t row = 0; row < a.rows; ++row) {
     for (int64_t f = 0; f < a.features; ++f) x[f] = a.x[row * a.features + f];
     const int64_t least = grain(kTreeBlock * 8 * 12);
     parallel_for(a.pool, blocks, least, [&](int64_t from, int64_t to, int32_t) {
       for (int64_t block = from; block < to; ++block) {
-        T* const sum = sums + block * a.targets;
-        for (int64_t i = 0; i < a.targets; ++i) sum[i] = Join::template start<T>();
-        const int64_t end = (block + 1) * kTreeBlock < a.trees ? (block + 1) * kTreeBlock : a.trees;
+        double* const sum = sums + block * a.targets;
+        for (int64_t i = 0; i < a.targets; ++i) sum[i] = Join::start();
+        const int64_t last = (block + 1) * kTreeBlock, end = last < a.trees ? last : a.trees;
         for (int64_t tree = block * kTreeBlock; tree < end; tree += kWalks) {
           const int64_t count = end - tree < kWalks ? end - tree : kWalks;
           const Node* at[kWalks];
@@ -218,10 +210,10 @@ void trees_over_trees(const TreeArgs<Node>& a, const Leaves& leaves) {
     });
     T* const out = a.out + row * a.targets;
     for (int64_t i = 0; i < a.targets; ++i) {
-      T sum = Join::template start<T>();
+      double sum = Join::start();
       for (int64_t block = 0; block < blocks; ++block)
-        sum = block == 0 ? sums[i] : Join::join(sum, sums[block * a.targets + i]);
-      out[i] = Join::template finish<T>(sum);
+        sum = Join::join(sum, sums[block * a.targets + i]);
+      out[i] = T(Join::finish(sum));
     }
   }
 }
