@@ -159,8 +159,14 @@ def added(n: Node, first: Value | None, second: Value | None) -> Value | None:
 def rotated(
     n: Node, x: Value, cos: Value, sin: Value, places: Value, interleaved: bool, width: int
 ) -> Value:
-    """Rotary embedding of [B, H, S, D]; ``places`` [B or 1, S] are rows of the caches, ``width``
-    how many leading elements of a head turn (Su et al. 2021)."""
+    """Rotary embedding of [B, H, S, D]; ``places`` [B or 1, S] are rows of the caches."""
+    rows = [n.e.unsqueeze(n.e.op("gather", cache, places, axis=0), 1) for cache in (cos, sin)]
+    return turned(n, x, rows[0], rows[1], interleaved, width)
+
+
+def turned(n: Node, x: Value, cos: Value, sin: Value, interleaved: bool, width: int) -> Value:
+    """The first ``width`` elements of each head [B, H, S, D] turned by angles whose cosines and
+    sines are [B or 1, 1, S, width / 2] (Su et al. 2021)."""
     e = n.e
     half = width // 2
     batch, heads, length, size = x.type.shape
@@ -170,9 +176,8 @@ def rotated(
         real, imag = (e.squeeze(e.slice(apart, 4, i, i + 1), [4]) for i in range(2))
     else:
         real, imag = e.slice(turning, 3, 0, half), e.slice(turning, 3, half, width)
-    c, s = (e.unsqueeze(e.op("gather", cache, places, axis=0), 1) for cache in (cos, sin))
-    new_real = e.map("sub", e.map("mul", real, c), e.map("mul", imag, s))
-    new_imag = e.map("add", e.map("mul", real, s), e.map("mul", imag, c))
+    new_real = e.map("sub", e.map("mul", real, cos), e.map("mul", imag, sin))
+    new_imag = e.map("add", e.map("mul", real, sin), e.map("mul", imag, cos))
     if interleaved:
         pair = e.op("concat", e.unsqueeze(new_real, 4), e.unsqueeze(new_imag, 4), axis=4)
         out = e.reshape(pair, turning.type.shape)

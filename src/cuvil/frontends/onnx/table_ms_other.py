@@ -11,6 +11,7 @@ from cuvil.errors import InvalidModelError
 from cuvil.frontends.onnx.node import Handler, Node, Refused
 from cuvil.frontends.onnx.table_movement import TABLE as MOVEMENT
 from cuvil.frontends.onnx.table_sample import TABLE as SAMPLE
+from cuvil.frontends.onnx.table_select import TABLE as SELECT
 from cuvil.frontends.onnx.table_shape import TABLE as SHAPE
 from cuvil.frontends.onnx.table_signal import TABLE as SIGNAL
 from cuvil.ir.core import Value
@@ -47,6 +48,15 @@ def _pad(n: Node) -> Value:
     out = MOVEMENT["Pad"](node)
     assert isinstance(out, Value)
     return out
+
+
+def _unique(n: Node) -> list[Value]:
+    """Distinct elements in the order of their first place, each element's index in them, and how
+    often each is there."""
+    node = n.with_inputs(n.inputs, {"sorted": 0}, "Unique", _OPSET)
+    found = SELECT["Unique"](node)
+    assert isinstance(found, list)
+    return [found[0], found[2], found[3]]
 
 
 def _cdist(n: Node) -> Value:
@@ -104,25 +114,18 @@ def _complex_mul(sign: float) -> Handler:
     return handle
 
 
-def _transform(inverse: int) -> Handler:
-    """Rfft [..., N] to [..., N / 2 + 1, 2] and Irfft back (onnxruntime divides by no N)."""
-
-    def handle(n: Node) -> Value:
-        e, x = n.e, n[0]
-        if not n.integer("onesided", 1) or n.integer("normalized", 0):
-            raise Refused("a spectrum that is two-sided or normalised", "use DFT")
-        if n.integer("signal_ndim", 1) != 1:
-            raise Refused("transforms of more than one dimension", "use one DFT a dimension")
-        if inverse:
-            raise Refused("the inverse of Rfft", "use DFT with inverse=1 and onesided=1")
-        attrs = {"onesided": 1, "inverse": 0, "axis": -2}
-        axis = e.weight(np.asarray(x.type.rank - 1, np.int64))
-        node = n.with_inputs([e.unsqueeze(x, -1), None, axis], attrs, "DFT", _OPSET)
-        out = SIGNAL["DFT"](node)
-        assert isinstance(out, Value)
-        return out
-
-    return handle
+def _rfft(n: Node) -> Value:
+    """[..., N] to [..., N / 2 + 1, 2]."""
+    if not n.integer("onesided", 1) or n.integer("normalized", 0):
+        raise Refused("a spectrum that is two-sided or normalised", "use DFT")
+    if n.integer("signal_ndim", 1) != 1:
+        raise Refused("transforms of more than one dimension", "use one DFT a dimension")
+    axis = n.e.weight(np.asarray(n[0].type.rank - 1, np.int64))
+    attrs = {"onesided": 1, "inverse": 0}
+    node = n.with_inputs([n.e.unsqueeze(n[0], -1), None, axis], attrs, "DFT", _OPSET)
+    out = SIGNAL["DFT"](node)
+    assert isinstance(out, Value)
+    return out
 
 
 def _is_all_finite(n: Node) -> Value:
@@ -224,13 +227,13 @@ TABLE: dict[str, Handler] = {
     "GridSample": _as_onnx(SAMPLE, "GridSample"),
     "Range": _range,
     "Pad": _pad,
+    "Unique": _unique,
     "ExpandDims": _expand_dims,
     "CDist": _cdist,
     "NGramRepeatBlock": _ngram_repeat,
     "ComplexMul": _complex_mul(1.0),
     "ComplexMulConj": _complex_mul(-1.0),
-    "Rfft": _transform(0),
-    "Irfft": _transform(1),
+    "Rfft": _rfft,
     "IsAllFinite": _is_all_finite,
     "TorchEmbedding": _embedding,
     "UnfoldTensor": _unfold,

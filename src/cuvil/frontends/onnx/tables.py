@@ -26,6 +26,7 @@ from cuvil.frontends.onnx import (
     table_ms_blocks,
     table_ms_dense,
     table_ms_gqa,
+    table_ms_more,
     table_ms_norm,
     table_ms_other,
     table_ms_product,
@@ -83,6 +84,7 @@ _DOMAINS: Mapping[str, Sequence[ModuleType]] = MappingProxyType(
             table_ms_blocks,
             table_ms_dense,
             table_ms_gqa,
+            table_ms_more,
             table_ms_norm,
             table_ms_other,
             table_ms_product,
@@ -111,6 +113,11 @@ HANDLERS: Mapping[tuple[str, str], Handler] = MappingProxyType(
 Reason = tuple[str, str]
 _TEXT = ("strings are not supported", "do the work on text before the model")
 _DATA = ("the size of its result depends on data", "run it outside the model")
+_RANDOM = ("it draws random numbers", "export the model for inference")
+_SEARCH = ("it searches for a sequence, running a model many times", "run the model by itself")
+_RAGGED = ("it works on packed (ragged) batches", "give each sequence a row of its own")
+_EXPERTS = ("it routes tokens between experts", "use the operators that make up the layer")
+_DEVICE = ("it is made for one kind of accelerator", "save the model for the CPU")
 _UNKNOWN = ("there is no translation for it", "express it with other operators")
 
 _REASONS: Mapping[str, Mapping[str, Reason]] = MappingProxyType(
@@ -122,6 +129,31 @@ _REASONS: Mapping[str, Mapping[str, Reason]] = MappingProxyType(
             ),
             "NonMaxSuppression": _DATA,
             "ImageDecoder": ("it decodes files", "decode the image before the model"),
+        },
+        "com.microsoft": {
+            "Tokenizer": _TEXT,
+            **dict.fromkeys(("BitmaskDropout", "BitmaskBiasDropout", "SampleOp"), _RANDOM),
+            **dict.fromkeys(
+                ("BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"), _SEARCH
+            ),
+            **dict.fromkeys(
+                (
+                    "PackedAttention", "PackedMultiHeadAttention", "PagedAttention",
+                    "RemovePadding", "RestorePadding", "GatherPacked",
+                ),
+                _RAGGED,
+            ),
+            **dict.fromkeys(("MoE", "QMoE", "MoEPacked", "MoEGroupRouter"), _EXPERTS),
+            **dict.fromkeys(
+                (
+                    "EPContext", "GemmFloat8", "QOrderedAttention", "QOrderedGelu",
+                    "QOrderedLayerNormalization", "QOrderedLongformerAttention", "QOrderedMatMul",
+                    "QuantizeWithOrder", "DequantizeWithOrder", "QuantizeBFP", "DequantizeBFP",
+                    "Snpe", "MatMulPacked",
+                ),
+                _DEVICE,
+            ),
+            "Irfft": ("how it is scaled is not specified", "use DFT with inverse=1, onesided=1"),
         },
     }
 )  # fmt: skip
