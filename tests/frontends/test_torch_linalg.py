@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import cuvil
+from cuvil.errors import UnsupportedOpError
 from cuvil.frontends.torch_export import capture_torch
 from tests.frontends.torch_helper import Fn, assert_same, interpret
 
@@ -57,6 +58,20 @@ _UNIQUE: dict[str, Function] = {
 @pytest.mark.parametrize("name", _UNIQUE)
 def test_unique_results(name: str) -> None:
     _check(_UNIQUE[name], _matrix(2, 4, 4) / 2 + 3 * torch.eye(4))
+
+
+def test_indefinite_systems() -> None:
+    a = _matrix(2, 6, 6)
+    a = a + a.mT - 2 * torch.diag_embed(a.diagonal(dim1=-2, dim2=-1))  # blocks of two
+    _check(lambda a: torch.linalg.ldl_factor_ex(a), a)
+    ld, pivots = torch.linalg.ldl_factor(a)
+    assert (pivots < 0).any()
+    _check(lambda ld, p, b: torch.linalg.ldl_solve(ld, p, b), ld, pivots, _matrix(2, 6, 3))
+
+
+def test_eigenvalues_of_any_matrix_are_refused() -> None:
+    with pytest.raises(UnsupportedOpError, match="order of the eigenvalues"):
+        capture_torch(Fn(lambda a: torch.linalg.eigvals(a).abs()), (_matrix(3, 3),))
 
 
 def test_lu_solve_in_all_four_ways() -> None:

@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from cuvil.ir.types import TensorType, dtype_of
+from cuvil.ops.base import ShapeContext
+from cuvil.ops.registry import registry
 from tests.ops.values import Array, Case, Rng, case
 
 _DTYPES = ("float32", "float64")
@@ -83,6 +86,25 @@ def _svd(rng: Rng) -> Iterator[Case]:
     yield case(np.array([[1, np.nan], [0, 1], [2, 2]], np.float32), full=True)
 
 
+def _ldl_factor(rng: Rng) -> Iterator[Case]:
+    for a in _matrices(rng, square=True):
+        yield case(a)
+        yield case(a - np.tril(np.triu(a)))  # a zero diagonal needs blocks of two
+    yield case(np.zeros((2, 2), np.float32))
+
+
+def _ldl_solve(rng: Rng) -> Iterator[Case]:
+    for made in _ldl_factor(rng):
+        a = np.asarray(made.arrays[0])
+        if not a.any():
+            continue
+        definition = registry()["cuvil.ldl_factor"]
+        types = definition.infer(ShapeContext(), [TensorType(a.shape, dtype_of(a.dtype))], {})
+        ld, pivots, _ = definition.reference([a], {}, types)
+        b = rng.standard_normal((*a.shape[:-1], 2)).astype(a.dtype)
+        yield case(ld, pivots, b)
+
+
 GENERATORS: dict[str, Callable[[Rng], Iterator[Case]]] = {
     "lu_factor": _lu,
     "exchanges_to_order": _order,
@@ -92,4 +114,6 @@ GENERATORS: dict[str, Callable[[Rng], Iterator[Case]]] = {
     "householder_product": _householder,
     "eigh": _eigh,
     "svd": _svd,
+    "ldl_factor": _ldl_factor,
+    "ldl_solve": _ldl_solve,
 }

@@ -49,6 +49,8 @@ BUILDERS: Mapping[str, Builder] = {
     "householder_product": linalg.householder_product,
     "eigh": linalg.eigh,
     "svd": linalg.svd,
+    "ldl_factor": linalg.ldl_factor,
+    "ldl_solve": linalg.ldl_solve,
     "tree_ensemble": tree_ensemble,
     "couple_pairs": couple_pairs,
     "positions": positions,

@@ -94,3 +94,15 @@ def svd(op: Op, facts: Facts, target: Target) -> Kernel:
     work = c.doubles(count)
     size = c.text(mul(count, _DOUBLE))
     return c.call("eigen.hpp", *c.sizes, flag(full), work, size)
+
+
+def ldl_factor(op: Op, facts: Facts, target: Target) -> Kernel:
+    c = _Call(op, facts)
+    return c.call("ldl.hpp", *c.sizes[:2], c.doubles(mul(c.m, c.m)))
+
+
+def ldl_solve(op: Op, facts: Facts, target: Target) -> Kernel:
+    c = _Call(op, facts)
+    columns = op.type.shape[-1]
+    work = c.doubles(mul(c.m, columns))
+    return c.call("ldl.hpp", *c.sizes[:2], c.text(columns), c.fault(), work)

@@ -17,7 +17,7 @@ from cuvil.ops.base import Array, Attrs, Cost, OpDef, ShapeContext, same_dtype
 from cuvil.sym.expr import Dim, minimum, mul
 
 
-def _matrix(type: TensorType, name: str) -> tuple[Shape, Dim, Dim]:
+def matrix(type: TensorType, name: str) -> tuple[Shape, Dim, Dim]:
     """(batch, m, n). Raises InvalidModelError unless it is a batch of matrices of f32 or f64."""
     if type.dtype not in (F32, F64):
         raise InvalidModelError(f"{name} is not defined for {type.dtype}")
@@ -26,28 +26,30 @@ def _matrix(type: TensorType, name: str) -> tuple[Shape, Dim, Dim]:
     return type.shape[:-2], type.shape[-2], type.shape[-1]
 
 
-def _square(ctx: ShapeContext, type: TensorType, name: str) -> tuple[Shape, Dim]:
-    batch, m, n = _matrix(type, name)
+def square(ctx: ShapeContext, type: TensorType, name: str) -> tuple[Shape, Dim]:
+    """(batch, n) of square matrices."""
+    batch, m, n = matrix(type, name)
     return batch, ctx.same(m, n, f"{name}: a square matrix")
 
 
-def _cost(operands: Sequence[TensorType], results: Sequence[TensorType], attrs: Attrs) -> Cost:
+def matrix_cost(
+    operands: Sequence[TensorType], results: Sequence[TensorType], attrs: Attrs
+) -> Cost:
     """About one operation for each element, row and column."""
     shape = operands[0].shape
     return Cost(mul(operands[0].elements, minimum(shape[-2], shape[-1])))
 
 
-def _batched(function: Callable[..., tuple[Any, ...]]) -> Any:
+def batched(function: Callable[..., tuple[Any, ...]]) -> Any:
     """A reference for matrices applied to every matrix of a batch, in f64."""
 
     def run(arrays: Sequence[Array], attrs: Attrs, results: Sequence[TensorType]) -> list[Array]:
-        ranks = [2 if i == 0 or a.ndim == arrays[0].ndim else 1 for i, a in enumerate(arrays)]
         batch = np.shape(arrays[0])[:-2]
         shapes = [tuple(int(d) for d in r.shape) for r in results]  # type: ignore[arg-type]
         outs = [np.zeros(s, r.dtype.numpy) for s, r in zip(shapes, results, strict=True)]
         with np.errstate(all="ignore"):
             for at in np.ndindex(*batch):
-                given = [_wide(a[at]) for a, _ in zip(arrays, ranks, strict=True)]
+                given = [_wide(a[at]) for a in arrays]
                 for out, found in zip(outs, function(*given, attrs), strict=True):
                     out[at] = found
         return outs
@@ -60,7 +62,7 @@ def _wide(array: Array) -> Array:
 
 
 def _lu_infer(ctx: ShapeContext, types: Sequence[TensorType], attrs: Attrs) -> list[TensorType]:
-    batch, m, n = _matrix(types[0], "lu_factor")
+    batch, m, n = matrix(types[0], "lu_factor")
     return [types[0], TensorType((*batch, minimum(m, n)), I32), TensorType(batch, I32)]
 
 
@@ -103,7 +105,7 @@ def _order_reference(
 def _cholesky_infer(
     ctx: ShapeContext, types: Sequence[TensorType], attrs: Attrs
 ) -> list[TensorType]:
-    batch, _ = _square(ctx, types[0], "cholesky")
+    batch, _ = square(ctx, types[0], "cholesky")
     return [types[0], TensorType(batch, I32)]
 
 
@@ -122,8 +124,8 @@ def _cholesky(a: Array, attrs: Attrs) -> tuple[Array, int]:
 
 def _solve_infer(ctx: ShapeContext, types: Sequence[TensorType], attrs: Attrs) -> list[TensorType]:
     same_dtype(types, "triangular_solve")
-    batch, n = _square(ctx, types[0], "triangular_solve")
-    other, rows, _ = _matrix(types[1], "triangular_solve")
+    batch, n = square(ctx, types[0], "triangular_solve")
+    other, rows, _ = matrix(types[1], "triangular_solve")
     ctx.same(n, rows, "triangular_solve: rows of both sides")
     if len(batch) != len(other):
         raise InvalidModelError(f"triangular_solve needs one batch, got {types[0]}, {types[1]}")
@@ -143,7 +145,7 @@ def _solve(a: Array, b: Array, attrs: Attrs) -> tuple[Array]:
 
 
 def _qr_infer(ctx: ShapeContext, types: Sequence[TensorType], attrs: Attrs) -> list[TensorType]:
-    batch, m, n = _matrix(types[0], "qr_factor")
+    batch, m, n = matrix(types[0], "qr_factor")
     return [types[0], types[0].with_shape((*batch, minimum(m, n)))]
 
 
@@ -158,7 +160,7 @@ def _product_infer(
     ctx: ShapeContext, types: Sequence[TensorType], attrs: Attrs
 ) -> list[TensorType]:
     same_dtype(types, "householder_product")
-    batch, m, n = _matrix(types[0], "householder_product")
+    batch, m, n = matrix(types[0], "householder_product")
     if types[1].rank != len(batch) + 1:
         raise InvalidModelError(f"householder_product: factors {types[1]} for {types[0]}")
     for i, (a, b) in enumerate(zip(batch, types[1].shape[:-1], strict=True)):
@@ -186,7 +188,7 @@ def _signs(vectors: Array) -> Array:
 
 
 def _eigh_infer(ctx: ShapeContext, types: Sequence[TensorType], attrs: Attrs) -> list[TensorType]:
-    batch, n = _square(ctx, types[0], "eigh")
+    batch, n = square(ctx, types[0], "eigh")
     return [types[0].with_shape((*batch, n)), types[0]]
 
 
@@ -198,7 +200,7 @@ def _eigh(a: Array, attrs: Attrs) -> tuple[Array, Array]:
 
 
 def _svd_infer(ctx: ShapeContext, types: Sequence[TensorType], attrs: Attrs) -> list[TensorType]:
-    batch, m, n = _matrix(types[0], "svd")
+    batch, m, n = matrix(types[0], "svd")
     k = minimum(m, n)
     left, right = (m, n) if attrs["full"] else (k, k)
     shapes = ((*batch, m, left), (*batch, k), (*batch, right, n))
@@ -225,13 +227,13 @@ def _define(
 ) -> OpDef:
     return OpDef(
         f"cuvil.{name}", "kernel", infer, reference, (operands, operands), attrs, "accumulated",
-        _cost, doc=doc,
+        matrix_cost, doc=doc,
     )  # fmt: skip
 
 
 DEFS: list[OpDef] = [
     _define(
-        "lu_factor", _lu_infer, _batched(_lu),
+        "lu_factor", _lu_infer, batched(_lu),
         "L (unit diagonal) below and U above in one matrix; the rows exchanged, from 1, i32; the "
         "first zero pivot or 0, i32.", {"pivot": "bool"},
     ),
@@ -240,29 +242,29 @@ DEFS: list[OpDef] = [
         {"size": "dim"}, doc="lu_factor's exchanges as the row that lands in each place, i64.",
     ),
     _define(
-        "cholesky", _cholesky_infer, _batched(_cholesky),
+        "cholesky", _cholesky_infer, batched(_cholesky),
         "Lower factor of the lower triangle; the order of the first minor that is not positive "
         "(all is NaN then) or 0, i32.", {},
     ),
     _define(
-        "triangular_solve", _solve_infer, _batched(_solve),
+        "triangular_solve", _solve_infer, batched(_solve),
         "a [n, n], b [n, k]: x with a x = b.", {"upper": "bool", "unit": "bool"}, 2,
     ),
     _define(
-        "qr_factor", _qr_infer, _batched(_qr),
+        "qr_factor", _qr_infer, batched(_qr),
         "R above, the vectors of Householder reflections below; their factors (LAPACK's geqrf).",
         {},
     ),
     _define(
-        "householder_product", _product_infer, _batched(_product),
+        "householder_product", _product_infer, batched(_product),
         "Vectors and factors as of qr_factor: the first columns of Q (LAPACK's orgqr).", {}, 2,
     ),
     _define(
-        "eigh", _eigh_infer, _batched(_eigh),
+        "eigh", _eigh_infer, batched(_eigh),
         "Ascending eigenvalues and eigenvectors in columns, from the lower triangle.", {},
     ),
     _define(
-        "svd", _svd_infer, _batched(_svd),
+        "svd", _svd_infer, batched(_svd),
         "u, s (descending), vh; all columns of u and rows of vh if full.", {"full": "bool"},
     ),
 ]  # fmt: skip

@@ -240,6 +240,7 @@ def complex_rules(rules: Mapping[str, Rule]) -> dict[str, Rule]:
                                                 "empty_like", "new_empty")},
         **{n: lambda c: _filled(c, 1) for n in ("ones", "ones_like", "new_ones")},
         **{n: lambda c: _filled(c, c["fill_value"]) for n in ("full", "full_like", "new_full")},
+        **{n: rules[n] for n in ("linalg_eig", "linalg_eigvals", "_linalg_eigvals")},
         **table_fft.RULES,
     }  # fmt: skip
 

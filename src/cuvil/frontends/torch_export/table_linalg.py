@@ -326,7 +326,25 @@ def _pinv(c: Call) -> Value:
     return matmul(c, scaled, _turned(c, u))
 
 
+def _ldl_factor(c: Call) -> Results:
+    return [*c.e.results("ldl_factor", c.first)][: len(c.metas)]
+
+
+def _ldl_solve(c: Call) -> Value:
+    ld, b = _batch(c, c.tensor("LD"), c.tensor("B"))
+    pivots = c.e.cast(c.tensor("pivots"), I32)
+    return c.e.op("ldl_solve", ld, c.e.broadcast(pivots, ld.type.shape[:-1]), b)
+
+
+def _any_order(c: Call) -> Value:
+    raise Refused("the order of the eigenvalues of a matrix that need not be symmetric is not "
+                  "determined; use torch.linalg.eigh for symmetric ones")  # fmt: skip
+
+
 RULES: dict[str, Rule] = {
+    **dict.fromkeys(("linalg_eig", "linalg_eigvals", "_linalg_eigvals"), _any_order),
+    "linalg_ldl_factor_ex": _ldl_factor, "linalg_ldl_factor": _ldl_factor,
+    "linalg_ldl_solve": _ldl_solve,
     "linalg_solve_triangular": _rule_solve_triangular,
     "triangular_solve": _legacy_solve_triangular,
     "linalg_solve": lambda c: _solve(c)[0], "linalg_inv": lambda c: _inverse(c)[0],
