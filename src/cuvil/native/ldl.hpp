@@ -1,5 +1,5 @@
 // Symmetric indefinite matrices, a = L D L^T with rows exchanged: Bunch and Kaufman, 1977 (LAPACK's
-// sytf2 and sytrs, lower). D has blocks of 1 and 2, marked by positive and by equal negative pivots.
+// sytf2 and sytrs, lower). D has blocks of 1 and 2, marked by positive and equal negative pivots.
 #pragma once
 #include "linalg.hpp"
 
