@@ -15,7 +15,7 @@ from cuvil.frontends.onnx import capture_onnx
 from cuvil.reference.interpreter import run_module
 from cuvil.runtime.artifact import Artifact
 from tests.frontends.onnx_models import FLOAT, INT64, model, node
-from tests.models.build import quick_build
+from tools.quick_build import quick_build
 
 Array = np.ndarray[Any, Any]
 
@@ -240,3 +240,61 @@ def test_nonzero_and_compress(folder: Path) -> None:
     for n in (0, 1, 2, 5):
         for bits in (0, 1, 0b1010):
             c(data(5, 3), np.array([bits >> i & 1 for i in range(n)], bool))
+
+
+@pytest.mark.parametrize("ordered", [0, 1])
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_unique(folder: Path, axis: int | None, ordered: int) -> None:
+    def expected(x: Array) -> list[Array]:
+        found = np.unique(
+            x, return_index=True, return_inverse=True, return_counts=True, axis=axis
+        )  # fmt: skip
+        values, first, inverse, counts = found
+        order = np.arange(len(first)) if ordered else np.argsort(first)
+        back = np.argsort(order)
+        values = np.take(values, order, axis=axis or 0)
+        return [values, first[order], back[inverse.reshape(-1)], counts[order]]
+
+    more = {} if axis is None else {"axis": axis}
+    m = Model(
+        folder, "Unique", {"x": (FLOAT, ["n", "k"])}, expected, outputs=["y", "i", "v", "c"],
+        sorted=ordered, **more,
+    )  # fmt: skip
+    rng = np.random.default_rng(3)
+    for shape in ((1, 1), (0, 3), (6, 2), (2, 50), (40, 3)):
+        m(rng.integers(0, 3, shape).astype(np.float32))
+    if axis is None:
+        m(np.array([[np.nan, 1, np.nan], [-0.0, 0.0, np.inf]], np.float32))
+
+
+def test_non_max_suppression(folder: Path) -> None:
+    """Against the definition: a box stays if none that stayed before overlaps it too much."""
+
+    def expected(boxes: Array, scores: Array, most: Array) -> Array:
+        found = []
+        for b, c in np.ndindex(*scores.shape[:2]):
+            kept: list[int] = []
+            for i in np.argsort(-scores[b, c], kind="stable"):
+                free = all(share(boxes[b, i], boxes[b, j]) <= 0.5 for j in kept)
+                if scores[b, c, i] > 0.2 and free and len(kept) < most[0]:
+                    kept.append(int(i))
+            found += [(b, c, i) for i in kept]
+        return np.array(found, np.int64).reshape(-1, 3)
+
+    def share(a: Array, b: Array) -> float:
+        sides = np.minimum(a[2:], b[2:]) - np.maximum(a[:2], b[:2])
+        common = float(np.prod(np.maximum(sides, 0)))
+        return common / float(np.prod(a[2:] - a[:2]) + np.prod(b[2:] - b[:2]) - common)
+
+    m = Model(
+        folder, "NonMaxSuppression",
+        {"b": (FLOAT, ["n", "k", 4]), "s": (FLOAT, ["n", "c", "k"]), "m": (INT64, [1])},
+        expected, constants={"iou": np.float32([0.5]), "low": np.float32([0.2])},
+    )  # fmt: skip
+    rng = np.random.default_rng(5)
+    for n, c, k in ((1, 1, 0), (1, 1, 1), (2, 3, 40), (1, 2, 9)):
+        low = rng.integers(0, 8, (n, k, 2))
+        boxes = np.concatenate([low, low + rng.integers(1, 5, (n, k, 2))], 2).astype(np.float32)
+        scores = (rng.integers(0, 10, (n, c, k)) / 10).astype(np.float32)
+        for most in (0, 2, 1000):
+            m(boxes, scores, [most])

@@ -14,7 +14,7 @@ from cuvil.codegen.standalone_region import roi_align, roi_max_pool
 from cuvil.codegen.standalone_resize import resize
 from cuvil.codegen.standalone_scan import cumsum, extreme, logcumsumexp
 from cuvil.codegen.standalone_scatter import scatter_elements, scatter_nd
-from cuvil.codegen.standalone_select import positions
+from cuvil.codegen.standalone_select import nms, positions, row_order
 from cuvil.codegen.standalone_sort import topk
 from cuvil.codegen.standalone_trees import tree_ensemble
 from cuvil.errors import UnsupportedNode, UnsupportedOpError
@@ -54,6 +54,8 @@ BUILDERS: Mapping[str, Builder] = {
     "tree_ensemble": tree_ensemble,
     "couple_pairs": couple_pairs,
     "positions": positions,
+    "row_order": row_order,
+    "nms": nms,
     "roi_align": roi_align,
     "roi_max_pool": roi_max_pool,
 }

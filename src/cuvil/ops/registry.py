@@ -24,6 +24,7 @@ from cuvil.ops import (
     region,
     resize,
     scans,
+    selection,
     sizes,
     special,
     structure,
@@ -53,6 +54,7 @@ _FAMILIES = (
     ldl,
     trees,
     sizes,
+    selection,
     region,
 )
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from cuvil.errors import InvalidModelError
+from cuvil.frontends.distinct import distinct
 from cuvil.frontends.onnx.node import Array, Handler, Node
 from cuvil.ir.core import Value
-from cuvil.ir.types import BOOL, I64
-from cuvil.sym.expr import Dim, product
+from cuvil.ir.types import BOOL, F32, I64
+from cuvil.sym.expr import Dim, minimum, product
 
 
 def nonzero(n: Node, x: Value) -> Value:
@@ -71,12 +72,56 @@ def _unique_of(n: Node, x: Array) -> list[Value]:
     return [n.e.weight(picked), *(n.e.weight(a.astype(np.int64)) for a in rest)]
 
 
-def _unique(n: Node) -> list[Value]:
-    return _unique_of(n, n.constant(0, "its input, which decides the result's size,"))
+def _unique(n: Node) -> list[Value | None]:
+    """Values or slices along an axis, where each is first, which each element is, and how often
+    (Unique-11). NaNs are one value."""
+    x, e = n[0], n.e
+    known = n.knowledge.array(x)
+    if known is not None:
+        return list(_unique_of(n, known))
+    rows, axis, rest = x, 0, x.type.shape[1:]
+    if "axis" not in n.attrs:
+        x = e.reshape(x, (x.type.elements,))
+        found = distinct(e, x, equal_nan=True)
+    else:
+        axis = n.axis("axis", None, x.type.rank)
+        order = [axis, *(i for i in range(x.type.rank) if i != axis)]
+        rows = e.transpose(x, order)
+        rest = rows.type.shape[1:]
+        found = distinct(e, e.reshape(rows, (rows.type.shape[0], product(rest))), equal_nan=True)
+    if not n.integer("sorted", 1):
+        found = found.by_appearance()
+    values = e.op("gather", x, found.first, axis=axis, from_end=False)
+    return [values, found.first, found.inverse, found.counts if n.wants(3) else None]
+
+
+def _non_max_suppression(n: Node) -> Value:
+    """[late, 3]: batch, class and box of those that stay, the best of a class first
+    (NonMaxSuppression-11)."""
+    e, boxes, scores = n.e, n[0], n[1]
+    count = scores.type.shape[2]
+    most = e.cast(e.reshape(n[2], ()), I64) if n.has(2) else e.scalar(0, I64)
+    known = n.knowledge.dims(n[2]) if n.has(2) else [0]
+    limit: Dim = count
+    if known is not None and isinstance(known[0], int):
+        limit = e.simplify(minimum(count, max(known[0], 0)))
+    numbers = [e.reshape(n[i], ()) if n.has(i) else e.scalar(0.0, F32) for i in (3, 4)]
+    picked, found = e.results(
+        "nms", boxes, scores, most, *numbers, limit=limit,
+        center=bool(n.integer("center_point_box", 0)) or None, has_low=n.has(4) or None,
+    )  # fmt: skip
+    shape = picked.type.shape
+    place = e.op("iota", shape=shape, axis=2, dtype=I64)
+    kept = e.map("lt", place, e.unsqueeze(found, 2))
+    at = e.positions(kept, "selected", "the number of boxes that stay")
+    box = e.op("gather", e.reshape(picked, (product(shape),)), at, axis=0, from_end=False)
+    columns = [*(unravelled(n, at, shape, axis) for axis in (0, 1)), box]
+    return e.op("concat", *(e.unsqueeze(c, 1) for c in columns), axis=1)
 
 
 TABLE: dict[str, Handler] = {
     "NonZero": _nonzero,
     "Compress": _compress,
     "Unique": _unique,
+    "NonMaxSuppression": _non_max_suppression,
 }

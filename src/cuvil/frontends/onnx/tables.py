@@ -112,7 +112,6 @@ HANDLERS: Mapping[tuple[str, str], Handler] = MappingProxyType(
 
 Reason = tuple[str, str]
 _TEXT = ("strings are not supported", "do the work on text before the model")
-_DATA = ("the size of its result depends on data", "run it outside the model")
 _RANDOM = ("it draws random numbers", "export the model for inference")
 _SEARCH = ("it searches for a sequence, running a model many times", "run the model by itself")
 _RAGGED = ("it works on packed (ragged) batches", "give each sequence a row of its own")
@@ -127,8 +126,7 @@ _REASONS: Mapping[str, Mapping[str, Reason]] = MappingProxyType(
                 ("StringNormalizer", "StringConcat", "StringSplit", "RegexFullMatch"),
                 _TEXT,
             ),
-            "NonMaxSuppression": _DATA,
-            "ImageDecoder": ("it decodes files", "decode the image before the model"),
+                "ImageDecoder": ("it decodes files", "decode the image before the model"),
         },
         "com.microsoft": {
             "Tokenizer": _TEXT,
