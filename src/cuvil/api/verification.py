@@ -22,6 +22,7 @@ from cuvil.reference.interpreter import run_module
 from cuvil.runtime.arrays import is_torch_tensor
 from cuvil.runtime.artifact import Artifact
 from cuvil.verify.bisect import Culprit, bisect_build, bisect_meaning
+from cuvil.verify.branches import reach_branches
 from cuvil.verify.conditioning import outputs_with_noise
 from cuvil.verify.inputs import make_inputs, spread_of_sizes
 from cuvil.verify.layerwise import check_layers, expose
@@ -162,10 +163,14 @@ def _trials(artifact: Artifact, source: Source, inputs: Any) -> list[dict[str, A
     signature = artifact.manifest.signature
     rng = np.random.default_rng(0)
     limits = integer_limits(source.module)
-    return [
+    trials = [
         make_inputs(signature, sizes, source.examples, rng, limits)
         for sizes in spread_of_sizes(signature, source.examples)
     ]
+    more = reach_branches(source.module, signature, source.examples, limits, trials)
+    if more.missed:
+        log.info("verification reaches all but %s", ", ".join(more.missed))
+    return [*trials, *more.trials]
 
 
 def named_inputs(artifact: Artifact, inputs: Any) -> dict[str, Array]:

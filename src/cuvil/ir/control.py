@@ -148,6 +148,12 @@ def yielded_types(op: Op) -> list[TensorType]:
     return [*going, *(v.type for v in loop.results), *rows]
 
 
+def inside(op: Op, place: int) -> list[Value]:
+    """The regions' arguments that operand ``place`` of an op of control flow stands for."""
+    at = place - lead_of(op) + int(op.name != IF)
+    return [region.args[at] for region in op.regions] if place >= lead_of(op) else []
+
+
 def constraint_of(op: Op) -> Constraint:
     """What a ``cuvil.require`` demands."""
     a = op.attrs

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from cuvil.ir.control import inside, is_control
 from cuvil.ir.core import Module, Op, Value
 
 # Ops that hand the same numbers on.
@@ -46,8 +47,9 @@ def _limits(value: Value) -> tuple[list[int], list[int]]:
         for (_, place), op in current.uses.items():
             indices += _indexed(op, place)
             compared += _compared(op, current)
-            if op.short in _THROUGH:
-                fresh = [r for r in op.results if id(r) not in seen]
+            handed = inside(op, place) if is_control(op) else []
+            if op.short in _THROUGH or handed:
+                fresh = [r for r in handed or op.results if id(r) not in seen]
                 seen.update(id(r) for r in fresh)
                 work += fresh
     return indices, compared
