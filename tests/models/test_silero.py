@@ -13,8 +13,8 @@ import cuvil
 from cuvil.errors import InputError, ShapeConstraintError
 from tests.models.judge import assert_close
 
-# The last sigmoid is steep: see test_onnx_packages.
-BAR = 3e-5
+# Small probabilities are far off in onnxruntime itself, whose sigmoid is exact to 1e-7 or so.
+PROBABILITY = 3e-7
 FOLDER = Path("silero-vad", "silero_vad", "data")
 BOTH_RATES = ("silero_vad.onnx", "silero_vad_op18_ifless.onnx")
 ONE_RATE = ("silero_vad_16k_op15.onnx", "silero_vad_half.onnx", "silero_vad_16k_sequence.onnx")
@@ -61,7 +61,8 @@ def test_every_file_at_every_rate(name: str, models_folder: Path) -> None:
                 refused += 1
                 continue
             got = artifact.run(inputs)
-            outputs = [got[spec.name] for spec in session.get_outputs()]
-            assert_close(outputs, want, f"{name} {call}", BAR)
+            first, *rest = [got[spec.name] for spec in session.get_outputs()]
+            np.testing.assert_allclose(first, want[0], rtol=1e-5, atol=PROBABILITY)
+            assert_close(rest, want[1:], f"{name} {call}")
             right.add(call[2])
     assert refused and (right == {16000, 8000} or name == ONE_RATE[2])
