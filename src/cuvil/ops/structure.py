@@ -106,7 +106,8 @@ def _scatter_arrays(arrays: Sequence[Array], reduction: str) -> tuple[Array, Arr
         data, updates = wide(data), wide(updates)
     elif reduction != "none":
         data, updates = comparable(data), comparable(updates)
-    return np.array(data), updates
+    # In C order, so that a flat view of it can be written to.
+    return np.array(data, order="C"), updates
 
 
 def _check_range(index: Array, size: int) -> Array:
