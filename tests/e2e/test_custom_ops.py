@@ -84,7 +84,7 @@ def test_a_map_in_cxx_fuses_with_its_neighbours() -> None:
     model = _model("test", "softsign", slope=3.0)
     artifact = cuvil.compile(model)
     np.testing.assert_allclose(artifact(_x()), 2 * _softsign(2 * _x(), 3.0), rtol=1e-6)
-    assert len(cuvil.debug_trace(model)["kernels"]) == 1
+    assert len(cuvil.debug_trace(model, path=None)["kernels"]) == 1
 
 
 def test_a_kernel_in_cxx_has_several_results_and_attributes(tmp_path: Any) -> None:
@@ -144,7 +144,7 @@ def test_a_python_function_runs_in_this_process_only(tmp_path: Any) -> None:
     assert seen == [(4, 6), (0, 6)]
     with pytest.raises(ArtifactError, match=r"Python functions \(test::SortRows\) can't be saved"):
         artifact.save(tmp_path / "m.cuvilpkg")
-    (entry,) = [e for e in cuvil.debug_trace(model)["operators"] if "SortRows" in e["op"]]
+    (entry,) = [e for e in cuvil.debug_trace(model, path=None)["operators"] if "SortRows" in e["op"]]
     assert list(entry["how"]) == ["Python function in this process"]
 
 

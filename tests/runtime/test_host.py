@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -174,7 +175,7 @@ def test_sizes_and_examples_of_strings() -> None:
 
 
 def test_operators_are_listed() -> None:
-    table = cuvil.debug_trace(mixed())
+    table = cuvil.debug_trace(mixed(), path=None)
     (entry,) = [e for e in table["operators"] if e["op"] == "string_normalizer"]
     assert entry["how"] == {"in Python, before the library": 1} and table["supported"]
 
@@ -299,3 +300,11 @@ def test_manifests_that_are_newer_or_malformed(
 def test_a_plan_is_an_object() -> None:
     with pytest.raises(ArtifactError, match="it is not an object"):
         HostPlan.read([], Signature())
+
+
+def test_the_table_of_operators_is_also_a_file(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    table = cuvil.debug_trace(mixed())
+    assert json.loads((tmp_path / "operator_registry.json").read_text()) == table
+    cuvil.debug_trace(mixed(), path=tmp_path / "other.json")
+    assert {p.name for p in tmp_path.iterdir()} == {"operator_registry.json", "other.json"}

@@ -138,14 +138,14 @@ def dump_ir(model: Any, stage: str = "canonical", **compile_arguments: Any) -> s
 def debug_trace(
     model: Any,
     inputs: Any = None,
-    path: str | os.PathLike[str] | None = None,
+    path: str | os.PathLike[str] | None = "operator_registry.json",
     **compile_arguments: Any,
 ) -> dict[str, Any]:
     """Which operators a model holds, how often and how each will be run, and what is missing.
 
     The result is plain data: ``supported``; ``operators`` with name, source operators, dtypes,
     count, how; ``kernels``; ``unsupported`` with op, dtype, place, reason and a way round.
-    ``path`` (say, "operator_registry.json") also gets it as JSON.
+    The file ``path`` gets it as JSON; None writes none.
     """
     request = CompileRequest(model=model, example_inputs=inputs, **compile_arguments)
     table = Compiler(request).operators()

@@ -134,7 +134,7 @@ class CuvilBackend(Backend):
         """Whether every operator can be compiled, with the values of some inputs if need be."""
         if not cls.supports_device(device):
             return False
-        table = debug_trace(model)
+        table = debug_trace(model, path=None)
         return all(node["hint"] == FIXED for node in table["unsupported"])
 
     @classmethod
