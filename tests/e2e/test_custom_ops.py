@@ -144,7 +144,8 @@ def test_a_python_function_runs_in_this_process_only(tmp_path: Any) -> None:
     assert seen == [(4, 6), (0, 6)]
     with pytest.raises(ArtifactError, match=r"Python functions \(test::SortRows\) can't be saved"):
         artifact.save(tmp_path / "m.cuvilpkg")
-    (entry,) = [e for e in cuvil.debug_trace(model, path=None)["operators"] if "SortRows" in e["op"]]
+    table = cuvil.debug_trace(model, path=None)
+    (entry,) = [e for e in table["operators"] if "SortRows" in e["op"]]
     assert list(entry["how"]) == ["Python function in this process"]
 
 
