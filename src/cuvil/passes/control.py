@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cuvil.ir.control import FOR, IF, WHILE, Loop, captures_of, lead_of
-from cuvil.ir.core import Op, Value, Weight, walk
+from cuvil.ir.core import Block, Op, Value, Weight, walk
 from cuvil.ir.late import BINDS
 from cuvil.ir.regions import is_source
 from cuvil.passes.matching import constant_of
-from cuvil.rewrite.rewriter import Rewriter
+from cuvil.rewrite.rewriter import Rewriter, needed_ops
 from cuvil.rewrite.rule import Context, Outcome, Refusal, Rule, rule
 
 # A loop is written out when all its trips come to at most so many ops.
@@ -147,13 +147,11 @@ def _plan_loop(loop: Loop, plan: _Plan) -> None:
     needed = {i for i, v in enumerate(op.results) if v.uses and i not in plan.replaced}
     first = int(loop.conditional)
     yields = loop.body.terminator.operands
-    done: set[int] = set()
     while True:
-        roots = [yields[first + i] for i in needed - done]
-        if not done and loop.going is not None:
+        roots = [yields[first + i] for i in needed]
+        if loop.going is not None:
             roots.append(loop.going)
-        done |= needed
-        read = _arguments_read(roots)
+        read = _arguments_read(loop.body, roots)
         more = {i for i, arg in enumerate(args) if id(arg) in read and i not in plan.replaced}
         if more <= needed:
             break
@@ -162,21 +160,10 @@ def _plan_loop(loop: Loop, plan: _Plan) -> None:
     plan.carried = [i for i in plan.kept if i < loop.carried]
 
 
-def _arguments_read(roots: Sequence[Value]) -> set[int]:
-    """Identities of the block's arguments that these values depend on."""
-    found: set[int] = set()
-    seen: set[int] = set()
-    todo = list(roots)
-    while todo:
-        value = todo.pop()
-        if id(value) in seen:
-            continue
-        seen.add(id(value))
-        if value.op is None:
-            found.add(id(value))
-        else:
-            todo += value.op.operands
-    return found
+def _arguments_read(block: Block, results: Sequence[Value]) -> set[int]:
+    """Identities of the block's arguments that these results depend on."""
+    read = [*results, *(v for op in needed_ops(block, results).values() for v in op.operands)]
+    return {id(v) for v in read if v.op is None}
 
 
 def _slimmed(rw: Rewriter, op: Op, plan: _Plan) -> list[Value]:

@@ -154,18 +154,21 @@ class Rewriter:
     ) -> Block:
         """A copy of a region. Each new argument stands for some old ones; an old argument in
         ``sources`` becomes a copy of that outer value, made of constants and sizes. Only the
-        results ``yields`` are kept, and arguments in neither must not be read any more."""
+        results ``yields`` are kept, and what they need; that must not read other arguments."""
         new = Block([old[0].type for old in arguments], [old[0].name for old in arguments])
         values: ValueMap = {}
         for replaced, argument in zip(arguments, new.args, strict=True):
             values.update((old, argument) for old in replaced)
         for old, outer in (sources or {}).items():
             values[old] = _source_copy(outer, new)
+        end = block.terminator
+        results = [end.operands[i] for i in yields]
+        needed = needed_ops(block, results)
         for op in block.ops:
-            kept = op.operands
-            if op is block.terminator:
-                kept = [op.operands[i] for i in yields]
-            new._append(clone_op(op, values, operands=[values[v] for v in kept]))
+            if op is not end and id(op) not in needed:
+                continue
+            operands = results if op is end else op.operands
+            new._append(clone_op(op, values, operands=[values[v] for v in operands]))
         return new
 
     def replace_value(self, old: Value, new: Value) -> None:
@@ -213,6 +216,20 @@ class Rewriter:
         op._unlink()
         assert anchor.block is not None
         anchor.block._insert_before(anchor, op)
+
+
+def needed_ops(block: Block, results: Sequence[Value]) -> dict[int, Op]:
+    """By identity, the ops of a block that these results depend on, and those without results
+    (they bind symbols or require something) with what they depend on."""
+    needed: dict[int, Op] = {}
+    todo = [v.op for v in results]
+    todo += [op for op in block.ops if not op.results and op is not block.terminator]
+    while todo:
+        op = todo.pop()
+        if op is not None and id(op) not in needed:
+            needed[id(op)] = op
+            todo += [v.op for v in op.operands]
+    return needed
 
 
 def _source_copy(value: Value, block: Block) -> Value:
