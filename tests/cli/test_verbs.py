@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from onnx import TensorProto, helper
 
 import cuvil
 from tests.cli.conftest import Call
+from tests.frontends.ml_models import FLOAT, ML, model_of, tensor
 from tests.runtime.test_host import mixed
 from tests.verify.models import inputs
 
@@ -74,6 +76,35 @@ def test_strings_on_the_command_line(cuvil_cli: Call, place: Path) -> None:
     assert ran.code != 0 and "the strings of 'words' can't be made up" in ran.err
     assert cuvil_cli("verify", "mixed.cuvilpkg", "--source", "mixed.onnx").code == 0
     assert cuvil_cli("verify", "mixed.cuvilpkg").code == 0
+
+
+def test_maps_on_the_command_line(cuvil_cli: Call, place: Path) -> None:
+    """A map comes in as JSON, labels of text and maps of scores go out."""
+    nodes = [
+        helper.make_node("DictVectorizer", ["m"], ["x"], domain=ML, string_vocabulary=["u", "v"]),
+        helper.make_node("LinearClassifier", ["x"], ["label", "s"], domain=ML,
+                         coefficients=[1.0, 0.0, 0.0, 1.0], intercepts=[0.0, 0.5],
+                         classlabels_strings=["no", "yes"]),
+        helper.make_node("ZipMap", ["s"], ["z"], domain=ML, classlabels_strings=["no", "yes"]),
+    ]  # fmt: skip
+    number = helper.make_tensor_type_proto(FLOAT, [])
+    of_text = helper.make_map_type_proto(TensorProto.STRING, number)
+    outputs = [
+        tensor("label", TensorProto.STRING, ["N"]),
+        helper.make_value_info("z", helper.make_sequence_type_proto(of_text)),
+    ]
+    onnx.save(model_of(nodes, [helper.make_value_info("m", of_text)], outputs), place / "m.onnx")
+    ran = cuvil_cli("compile", "m.onnx", "-o", "m.cuvilpkg", "--json")
+    assert ran.json["signature"] == "(m: map[]) -> (label: str[1], z: map[1])"
+    (place / "m.json").write_text('{"u": 0.25, "other": 9}')
+    ran = cuvil_cli("run", "m.cuvilpkg", "-i", "m=@m.json", "-o", "out.npz")
+    assert ran.code == 0, ran.err
+    with np.load(place / "out.npz") as found:
+        assert found["label"].tolist() == ["yes"]
+        assert found["z"].tolist() == ['{"no": 0.25, "yes": 0.5}']
+    assert cuvil_cli("verify", "m.cuvilpkg", "--source", "m.onnx").code == 0
+    ran = cuvil_cli("run", "m.cuvilpkg", "-i", "m=@nowhere.json")
+    assert ran.code != 0 and "cannot read nowhere.json" in ran.err
 
 
 def test_inspect_an_artifact(cuvil_cli: Call, package: Path) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import FunctionType
 from typing import Any
 
@@ -207,8 +209,22 @@ def _load(path: str) -> dict[str, Array]:
         raise InputError(f"cannot read {path}: {error}", hint="give a .npy or .npz file") from None
 
 
-def _only(path: str) -> Array:
+def _only(path: str) -> Any:
+    if path.endswith(".json"):
+        return _map(path)
     arrays = _load(path)
     if len(arrays) != 1:
         raise InputError(f"{path} holds {len(arrays)} arrays", hint="give it as @FILE.npz alone")
     return next(iter(arrays.values()))
+
+
+def _map(path: str) -> dict[Any, Any]:
+    """A map from a JSON object, whose keys are numbers where all of them look so."""
+    try:
+        found = json.loads(Path(path).read_text())
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {path}: {error}") from None
+    if not isinstance(found, dict):
+        raise InputError(f"{path} holds no JSON object")
+    whole = all(key.removeprefix("-").isdecimal() for key in found)
+    return {int(key): value for key, value in found.items()} if whole else found

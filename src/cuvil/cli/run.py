@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -43,10 +45,12 @@ def run(
     loaded = load(artifact_path(artifact), threads)
     if out is not None and out.suffix == ".npy" and len(loaded.outputs) != 1:
         raise InputError(f"the model has {len(loaded.outputs)} outputs", hint="write an .npz file")
-    strings = [spec.name for spec in loaded.inputs if spec.dtype == "str"]
-    given = read_inputs(inputs or (), at, loaded.manifest.signature, strings=strings)
+    apart = [spec.name for spec in loaded.inputs if spec.dtype in ("str", "map")]
+    numeric = tuple(spec for spec in loaded.inputs if spec.name not in apart)
+    signature = replace(loaded.manifest.signature, inputs=numeric)
+    given = read_inputs(inputs or (), at, signature, strings=apart)
     start = time.perf_counter()
-    outputs = {name: _plain(np.asarray(value)) for name, value in loaded.run(given).items()}
+    outputs = {name: _plain(value) for name, value in loaded.run(given).items()}
     seconds = time.perf_counter() - start
     if out is not None:
         _write(out, outputs)
@@ -71,9 +75,12 @@ def _write(path: Path, outputs: dict[str, Any]) -> None:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from None
 
 
-def _plain(array: Any) -> Any:
-    """Types that .npy files can hold: strings at a fixed width, and float32 for those that NumPy
-    has only from ml_dtypes (bfloat16 and the narrow types)."""
+def _plain(value: Any) -> Any:
+    """Types that .npy files can hold: strings at a fixed width, maps as JSON, and float32 for those
+    that NumPy has only from ml_dtypes (bfloat16 and the narrow types)."""
+    if isinstance(value, list):
+        return np.array([json.dumps(entry) for entry in value])
+    array = np.asarray(value)
     if array.dtype == object:
         return array.astype("U")
     return array if array.dtype.isbuiltin == 1 else array.astype(np.float32)

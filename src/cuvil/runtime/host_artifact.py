@@ -88,7 +88,10 @@ class HostArtifact(Artifact):
         return {spec.name: found[spec.name] for spec in plan.outputs}
 
     def library_inputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """The library's inputs for inputs by name: strings and maps as its numbers."""
+        """The library's inputs for inputs by name (or for those themselves): strings and maps as
+        its numbers."""
+        if set(inputs) == {spec.name for spec in self._signature.inputs}:
+            return dict(inputs)
         specs = {spec.name: spec for spec in self._host.inputs}
         given = {
             name: string_input(value, specs[name]) if specs[name].dtype == STRING else value
