@@ -273,6 +273,23 @@ def _householder(c: Call) -> Value:
     return c.e.op("householder_product", packed, tau)
 
 
+def _ormqr(c: Call) -> Value:
+    """Q or its transpose times ``other``, from the left or the right; Q whole, from reflectors
+    padded to a square."""
+    e, packed, tau, other = c.e, c.tensor("self"), c.tensor("input2"), c.tensor("input3")
+    m, k = packed.type.shape[-2:]
+    lead = [0] * (packed.type.rank - 2)
+    gap = add(m, mul(k, -1))
+    square = e.op("pad", packed, lo=(*lead, 0, 0), hi=(*lead, 0, gap), mode="constant", value=0.0)
+    scales = e.op("pad", tau, lo=(*lead, 0), hi=(*lead, add(m, mul(tau.type.shape[-1], -1))),
+                  mode="constant", value=0.0)  # fmt: skip
+    q = e.op("householder_product", square, scales)
+    if c.get("transpose", False):
+        q = _turned(c, q)
+    left = bool(c.get("left", True))
+    return e.op("matmul", q, other) if left else e.op("matmul", other, q)
+
+
 def _eigh(c: Call) -> Results:
     a = c.tensor("A")
     a = a if str(c.get("UPLO", "L")).upper() == "L" else _turned(c, a)
@@ -358,6 +375,7 @@ RULES: dict[str, Rule] = {
     "cholesky_solve": _cholesky_solve, "cholesky_inverse": _cholesky_inverse,
     "linalg_qr": _qr, "geqrf": _geqrf,
     "linalg_householder_product": _householder, "orgqr": _householder,
+    "ormqr": _ormqr,
     "_linalg_eigh": _eigh, "_linalg_svd": _svd,
     "linalg_pinv": _pinv,
 }  # fmt: skip

@@ -119,7 +119,22 @@ def _batch_norm(c: Call) -> Value | list[Value | None]:
         out = batch_norm_by_itself(c, x)
     else:
         out = batch_norm(c, x)
-    return [out, *[None] * (len(c.metas) - 1)] if c.tuple_result else out
+    if not c.tuple_result:
+        return out
+    rest: list[Value | None] = [None] * (len(c.metas) - 1)
+    if len(rest) >= 2 and x.type.elements != 0:
+        rest[:2] = _batch_statistics(c, x)
+    return [out, *rest]
+
+
+def _batch_statistics(c: Call, x: Value) -> list[Value]:
+    """The mean of the batch and 1 / its deviation in training; nothing in evaluation."""
+    shapes = [c.shape_of(1), c.shape_of(2)]
+    if not c.get("training", c.get("train", False)):
+        return [c.e.broadcast(c.e.scalar(0, c.dtype_of(1)), s) for s in shapes]
+    axes = [i for i in range(x.type.rank) if i != 1]
+    found = _statistics(c, c.e.cast(x, c.dtype_of(1)), axes)
+    return [c.e.reshape(v, s) for v, s in zip(found, shapes, strict=True)]
 
 
 def _group_norm(c: Call) -> Value:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from cuvil.frontends.torch_export.call import Call, Refused, Rule
 from cuvil.frontends.torch_export.table_arithmetic import choose
 from cuvil.ir.core import Value
 from cuvil.ir.types import BOOL, I64
-from cuvil.sym.expr import Dim, Expr
+from cuvil.sym.expr import Dim, Expr, product
 
 
 def _combinations(c: Call) -> Value:
@@ -195,28 +196,11 @@ def _line_of_edges(c: Call, low: Value, high: Value, bins: int) -> Value:
 def _histogram(c: Call) -> list[Value]:
     """Counts (or weights) between edges that are given, or of equal width over a range. The last
     bin has its upper end; what lies outside, NaN among it, isn't counted."""
-    e, dtype = c.e, c.dtype
+    e = c.e
     x = e.reshape(c.first, [c.first.type.elements])
     bins = c["bins"]
-    if isinstance(bins, Value):
-        edges = bins
-        count = bins.type.shape[0]
-        if isinstance(count, Expr):
-            raise Refused("a histogram over a symbolic number of edges")
-        count -= 1
-    else:
-        count = int(bins)
-        limits = c.args.get("range")
-        if limits is not None:
-            low, high = (e.scalar(float(v), dtype) for v in limits)
-        elif x.type.elements == 0:
-            low, high = e.scalar(0.0, dtype), e.scalar(1.0, dtype)
-        else:
-            low, high = (e.op(f"reduce_{n}", x, axes=(0,), keepdims=False) for n in ("min", "max"))
-        same = e.op("eq", low, high)
-        low = choose(c, same, e.with_scalar("sub", low, 0.5), low)
-        high = choose(c, same, e.with_scalar("add", high, 0.5), high)
-        edges = _line_of_edges(c, low, high, count)
+    edges = bins if isinstance(bins, Value) else _equal_edges(c, x, int(bins), c.args.get("range"))
+    count = _bins_of(edges)
     weight = c.tensor_or_none("weight")
     weights = None if weight is None else e.reshape(weight, x.type.shape)
     hist = _counted(c, x, edges, count, weights)
@@ -227,14 +211,84 @@ def _histogram(c: Call) -> list[Value]:
     return [hist, edges]
 
 
-def _counted(c: Call, x: Value, edges: Value, count: int, weights: Value | None) -> Value:
-    """The sums of the weights (1 without) of the values in each bin."""
+def _in_many_dimensions(c: Call) -> list[Value] | Value:
+    """histogramdd over [..., D]: the edges of each dimension, or the counts in all of them."""
+    e = c.e
+    x = c.first
+    dims = x.type.shape[-1]
+    bins = list(c["bins"])
+    if not isinstance(dims, int):
+        raise Refused("a histogram over a symbolic number of dimensions")
+    rows = e.reshape(x, [product(x.type.shape[:-1]), dims])
+    limits = c.args.get("range")
+    columns = [e.reshape(e.slice(rows, 1, d, d + 1), (rows.type.shape[0],)) for d in range(dims)]
+    edges = [
+        b if isinstance(b, Value)
+        else _equal_edges(c, v, int(b), None if limits is None else limits[2 * d : 2 * d + 2])
+        for d, (b, v) in enumerate(zip(bins, columns, strict=True))
+    ]  # fmt: skip
+    if c.name == "_histogramdd_bin_edges":
+        return edges
+    counts = [_bins_of(edge) for edge in edges]
+    flat: Value = e.scalar(0, I64)
+    inside: Value = e.scalar(True, BOOL)
+    for value, edge, count in zip(columns, edges, counts, strict=True):
+        at, within = _bin(c, value, edge, count)
+        flat = e.map("add", e.with_scalar("mul", flat, count), at)
+        inside = e.map("and", inside, within)
+    weight = c.tensor_or_none("weight")
+    amount = e.cast(inside, c.dtype)
+    if weight is not None:
+        amount = choose(c, inside, e.reshape(weight, inside.type.shape), e.scalar(0, c.dtype))
+    zeros = e.broadcast(e.scalar(0, c.dtype), (math.prod(counts),))
+    hist = e.op("scatter_elements", zeros, flat, amount, axis=0, reduction="add")
+    if c.get("density", False):
+        hist = e.map("div", hist, e.op("reduce_sum", hist, axes=(0,), keepdims=False))
+    hist = e.reshape(hist, counts)
+    for axis, (edge, count) in enumerate(zip(edges, counts, strict=True)):
+        if c.get("density", False):
+            widths = e.op("sub", e.slice(edge, 0, 1, count + 1), e.slice(edge, 0, 0, count))
+            column = [count if i == axis else 1 for i in range(dims)]
+            hist = e.map("div", hist, e.reshape(widths, column))
+    return hist
+
+
+def _bins_of(edges: Value) -> int:
+    count = edges.type.shape[0]
+    if not isinstance(count, int):
+        raise Refused("a histogram over a symbolic number of edges")
+    return count - 1
+
+
+def _equal_edges(c: Call, x: Value, count: int, limits: Sequence[float] | None) -> Value:
+    """Edges of equal width over a range, or over that of the data."""
+    e, dtype = c.e, x.type.dtype
+    if limits is not None:
+        low, high = (e.scalar(float(v), dtype) for v in limits)
+    elif x.type.elements == 0:
+        low, high = e.scalar(0.0, dtype), e.scalar(1.0, dtype)
+    else:
+        low, high = (e.op(f"reduce_{n}", x, axes=(0,), keepdims=False) for n in ("min", "max"))
+    same = e.op("eq", low, high)
+    low = choose(c, same, e.with_scalar("sub", low, 0.5), low)
+    high = choose(c, same, e.with_scalar("add", high, 0.5), high)
+    return _line_of_edges(c, low, high, count)
+
+
+def _bin(c: Call, x: Value, edges: Value, count: int) -> tuple[Value, Value]:
+    """(the bin of each value, whether it lies in any)"""
     e = c.e
     low, high = (e.reshape(e.slice(edges, 0, i, i + 1), ()) for i in (0, count))
     passed = e.cast(e.map("le", edges, e.unsqueeze(x, -1)), I64)
     at = e.with_scalar("sub", e.op("reduce_sum", passed, axes=(1,), keepdims=False), 1)
     at = e.with_scalar("max", e.with_scalar("min", at, count - 1), 0)
-    inside = e.map("and", e.map("ge", x, low), e.map("le", x, high))
+    return at, e.map("and", e.map("ge", x, low), e.map("le", x, high))
+
+
+def _counted(c: Call, x: Value, edges: Value, count: int, weights: Value | None) -> Value:
+    """The sums of the weights (1 without) of the values in each bin."""
+    e = c.e
+    at, inside = _bin(c, x, edges, count)
     value = e.cast(inside, edges.type.dtype)
     if weights is not None:
         value = choose(c, inside, weights, e.scalar(0, weights.type.dtype))
@@ -248,5 +302,7 @@ RULES: dict[str, Rule] = {
     "nonzero_static": _nonzero_static,
     "searchsorted": _searchsorted, "bucketize": _searchsorted,
     "segment_reduce": _segment_reduce,
-    "histogram": _histogram,
+    "histogram": _histogram, "_histogramdd_bin_edges": _in_many_dimensions,
+    "_histogramdd_from_bin_cts": _in_many_dimensions,
+    "_histogramdd_from_bin_tensors": _in_many_dimensions,
 }  # fmt: skip

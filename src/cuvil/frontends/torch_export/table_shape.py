@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from cuvil.frontends.torch_export.call import Call, Refused, Rule
 from cuvil.ir.core import Value
 from cuvil.ir.types import I64
-from cuvil.sym.expr import Dim, add, floordiv, mul
+from cuvil.sym.expr import Dim, add, floordiv, mul, product
 
 
 def _reshape(c: Call) -> Value:
@@ -294,6 +294,17 @@ def _as_strided_scatter(c: Call) -> Value:
     return c.e.reshape(flat, x.type.shape)
 
 
+def _resized(c: Call) -> Value:
+    """resize_: the elements from the start of memory; those that are new are 0."""
+    x, e, shape = c.first, c.e, c.shape
+    flat, count, want = e.reshape(x, [x.type.elements]), x.type.elements, product(shape)
+    if not isinstance(count, int) or not isinstance(want, int):
+        raise Refused("resizing to or from a symbolic size")
+    if want > count:
+        flat = e.op("pad", flat, lo=(0,), hi=(want - count,), mode="constant", value=0.0)
+    return e.reshape(e.slice(flat, 0, 0, want), shape)
+
+
 def _hstack(c: Call) -> Value:
     parts = [c.e.cast(t, c.dtype) for t in c["tensors"]]
     parts = [c.e.reshape(t, (1,)) if t.type.rank == 0 else t for t in parts]
@@ -306,6 +317,7 @@ _RESHAPES = ("reshape", "_unsafe_view", "view_as", "reshape_as", "unsqueeze", "s
              "atleast_1d", "atleast_2d", "unflatten")  # fmt: skip
 RULES: dict[str, Rule] = {
     **dict.fromkeys(_RESHAPES, _reshape),
+    "resize": _resized, "resize_as": _resized,
     "as_strided": _as_strided, "as_strided_copy": _as_strided,
     "as_strided_scatter": _as_strided_scatter,
     "expand": _expand, "expand_as": _expand, "broadcast_to": _expand, "expand_copy": _expand,
