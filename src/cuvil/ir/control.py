@@ -8,8 +8,8 @@ operand of the op, and an argument of the region's block stands for it. Regions 
 - ``scf.for(inits..., captures...) {carried, trips}``: one region ``(step, carried..., captures...)
   -> (carried..., rows...)``, run ``trips`` times. Results: the carried values, then the rows of
   all trips, stacked along a new first dimension.
-- ``scf.while(limit, condition, inits..., captures...) {carried}``: the same region, which first
-  yields whether to go on; it runs while the condition is true, at most ``limit`` times.
+- ``scf.while(limit, condition, inits..., captures...) {carried}``: the same region without rows,
+  which first yields whether to go on; it runs while the condition is true, at most ``limit`` times.
 - ``cuvil.require() {left, relation, right, origin}``: a constraint that holds wherever its block
   is run, and is checked there. It has no results.
 """
@@ -128,6 +128,8 @@ def signature_fault(op: Op) -> str | None:
         return f"needs {carried} initial values and as many results"
     if op.name == WHILE and [v.type for v in op.operands[:2]] != [STEP, CONDITION]:
         return "needs a limit of one i64 and a condition of one bool"
+    if op.name == WHILE and len(op.results) != carried:
+        return "has results that are no carried values: the number of its trips is not known"
     return None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from cuvil.ir.control import inside, is_control, lead_of
 from cuvil.ir.core import Function, Module, Op, Value
 
 _COLOURS = {"contraction": "#cfe2ff", "reduce": "#fff3cd", "map": "#d1e7dd"}
@@ -25,6 +26,7 @@ class _Dot:
         self.kernels = kernels
         self.names: dict[int, str] = {}
         self.count = 0
+        self.clusters = 0
         self.lines: list[str] = []
 
     def text(self, title: str) -> str:
@@ -41,6 +43,8 @@ class _Dot:
         return head + "".join(f"  {line}\n" for line in self.lines) + "}\n"
 
     def _op(self, op: Op) -> None:
+        if not op.results:
+            return
         if op.short == "constant":
             weight = op.attrs["value"]
             if weight.array.size > 1:
@@ -53,6 +57,25 @@ class _Dot:
             self.names[id(value)] = self.names[id(op.results[0])]
         for value in op.operands:
             self._edge(value, self.names[id(op.results[0])])
+        if is_control(op):
+            self._regions(op)
+
+    def _regions(self, op: Op) -> None:
+        """Each region as a cluster: what it reads comes from outside, what it yields goes to the
+        op's own node."""
+        for place in range(lead_of(op), len(op.operands)):
+            if id(op.operands[place]) in self.names:
+                for arg in inside(op, place):
+                    self.names[id(arg)] = self.names[id(op.operands[place])]
+        for number, region in enumerate(op.regions):
+            label = ("then", "else")[number] if len(op.regions) == 2 else "each trip"
+            self.clusters += 1
+            self.lines.append(f"subgraph cluster{self.clusters} {{ label={_quoted(label)};")
+            for inner in region.ops:
+                self._op(inner)
+            self.lines.append("}")
+            for value in region.terminator.operands:
+                self._edge(value, self.names[id(op.results[0])])
 
     def _node(self, value: Value, label: str, shape: str, colour: str) -> None:
         self.names[id(value)] = self._write(label, shape, colour)
