@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from cuvil.errors import InvalidModelError
-from cuvil.ir.types import DTYPES
+from cuvil.ir.types import DTYPES, dtype_of
+from cuvil.ops.cast import cast_array
 from cuvil.ops.registry import registry
 from tests.ops.agreement import disagreement
 from tests.ops.checks import infer, run
@@ -26,6 +27,7 @@ _OPTIMIZED = 12  # calls of each operator compiled with the optimizer
 _NARROW = ("int8", "int16", "uint16", "uint32", "uint64")
 _TWINS = {"float16": ("bfloat16",), "int32": ("int8", "int16"), "uint8": ("uint16", "uint64")}
 _TWINNED = 6
+_BASES = ("float32", "int32", "uint8", "int64", "float64")  # what other dtypes are made from
 _WEIGHTED = ("matmul", "conv", "conv_transpose")  # compiled with a constant operand too
 
 _ALL = sorted(name.removeprefix("cuvil.") for name in registry())
@@ -56,6 +58,28 @@ def _twins(name: str, found: Sequence[Case]) -> list[Case]:
                 twin = case(*arrays, **original.attrs)
                 if _valid(name, twin):
                     twins.append(twin)
+    return twins
+
+
+def _other_dtypes(name: str, found: Sequence[Case]) -> list[Case]:
+    """Two calls in each dtype that the operator takes and none of ``found`` has."""
+    tested = {dtype_of(a.dtype) for c in found for a in c.arrays}
+    twins: list[Case] = []
+    for target in (d for d in DTYPES.values() if not d.is_narrow and d not in tested):
+        made: list[Case] = []
+        for original in found:
+            kinds = [a.dtype.name for a in original.arrays]
+            for source in (k for k in _BASES if k in kinds):
+                arrays = [
+                    cast_array(a, target) if a.dtype == source else a for a in original.arrays
+                ]
+                twin = case(*arrays, **original.attrs)
+                if len(made) < 2 and _valid(name, twin):
+                    made.append(twin)
+                    break
+            if len(made) == 2:
+                break
+        twins += made
     return twins
 
 
@@ -105,6 +129,7 @@ def _valid(name: str, candidate: Case) -> bool:
 def _calls(name: str) -> list[Call]:
     found = list(cases(name, np.random.default_rng(1)))
     every = [*found, *_twins(name, found), *_stored_twins(name, found), *_narrow_specials(name)]
+    every += _other_dtypes(name, every)
     calls = [Call(name, c) for c in every]
     if name in _WEIGHTED:
         calls += [Call(name, c, (1,)) for c in every]

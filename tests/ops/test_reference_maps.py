@@ -172,13 +172,16 @@ def test_select() -> None:
 
 
 def _cast_one(value: Any, target: np.dtype[Any], low: int, high: int) -> int:
-    if isinstance(value, float):
-        if math.isnan(value):
-            return 0
-        if math.isinf(value):
-            return high if value > 0 else low
-        return max(low, min(high, int(value)))
-    return wrapped(int(value), target)
+    """Casts of floats as NumPy and torch do them on x86-64, but i32 and i64, which saturate."""
+    if not isinstance(value, float):
+        return wrapped(int(value), target)
+    signed, size = target.kind == "i", target.itemsize
+    if math.isnan(value):
+        return 0
+    if (signed and size >= 4) or (size == 8 and value >= 0):
+        return int(max(low, min(high, value if math.isinf(value) else int(value))))
+    limit = 2.0 ** (31 if size < 4 else 63)
+    return wrapped(int(value), target) if abs(value) < limit else 0
 
 
 def test_cast() -> None:

@@ -97,6 +97,26 @@ CUVIL_INLINE To cast_saturate(From x) {
   const To edge = x >= limit ? IntLimits<To>::max : (x <= low ? IntLimits<To>::min : To(0));
   return inside ? value : edge;
 }
+// A float's integral part as an integer if it fits that, else 0.
+template <class Int, class T>
+CUVIL_INLINE Int integral_part(T x) {
+  constexpr T limit = T(uint64_t(1) << (8 * sizeof(Int) - 2)) * T(2);
+  return Int(abs(x) < limit ? x : T(0));
+}
+// The casts of the operator `cast`: i32 and i64 saturate; the narrower and u32 keep the low bits of
+// what fits i32 (u32: i64) and give 0 for all else; u64 takes what i64 holds, or saturates.
+template <class To, class From>
+CUVIL_INLINE To cast_float(From x) {
+  if constexpr (sizeof(To) < 4) {
+    return To(integral_part<int32_t>(x));
+  } else if constexpr (IntLimits<To>::is_signed) {
+    return cast_saturate<To>(x);
+  } else if constexpr (sizeof(To) == 4) {
+    return To(integral_part<int64_t>(x));
+  } else {
+    return x < From(0) ? To(integral_part<int64_t>(x)) : cast_saturate<To>(x);
+  }
+}
 // Integer to a narrower integer by wrapping is a plain cast; this one saturates.
 template <class To, class From>
 CUVIL_INLINE To clamp_cast(From x) {

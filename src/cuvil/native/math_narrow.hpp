@@ -114,11 +114,4 @@ CUVIL_INLINE uint8_t to_u4(uint32_t x) { return uint8_t(x & 15u); }
 CUVIL_INLINE uint8_t to_i2(uint32_t x) { return uint8_t(from_i2(uint8_t(x))); }
 CUVIL_INLINE uint8_t to_u2(uint32_t x) { return uint8_t(x & 3u); }
 
-// A float's integral part if it fits 32 bits, else 0.
-template <class T>
-CUVIL_INLINE uint32_t low_bits(T x) {
-  const bool inside = abs(x) < T(0x1p31);
-  return uint32_t(int32_t(inside ? x : T(0)));
-}
-
 }  // namespace cuvil

@@ -2,8 +2,10 @@
 
 Where a source's specification leaves a value open, this file decides:
 
-- float to integer truncates, NaN gives 0, out of range saturates; to an integer of 2 or 4 bits
-  what fits 32 bits keeps its low bits, all else gives 0;
+- float to integer truncates, and NaN gives 0. Out of range i32 and i64 saturate. Integers of 16
+  bits and less keep the low bits of what fits i32, u32 of what fits i64, and give 0 for all else;
+  u64 keeps the low bits of negative numbers that fit i64, and saturates above. (These are the
+  values that NumPy, PyTorch and ONNX Runtime give, where they agree.)
 - integer to narrower integer keeps the low bits; anything to bool is ``!= 0``;
 - what is wider than f32 goes to a float of 16 bits or less by way of f32, as torch does;
 - to a narrow float: rounded to nearest, ties to even. Out of range is the largest finite value
@@ -81,8 +83,7 @@ def _e8m0_array(array: Array, saturate: bool, round_mode: str) -> Array:
 def _narrow_array(array: Array, dtype: DType, saturate: bool, round_mode: str) -> Array:
     if dtype in NARROW_INTEGERS:
         if is_float(array):
-            array = array.astype(np.float64)
-            array = np.where(np.abs(array) < 2.0**31, np.trunc(array), 0)
+            array = _integral_part(array, 31)
         return array.astype(np.int64).astype(dtype.numpy)
     array = array.astype(np.float32)
     if dtype == F8E8M0:
@@ -119,10 +120,25 @@ def cast_array(
                 return array
             return _narrow_array(array, dtype, saturate, round_mode)
         if dtype.is_integer and is_float(array):
-            return _saturated(array, target)
+            return _integer(array, dtype)
         if dtype in (F16, BF16) and array.dtype.itemsize == 8:
             array = array.astype(np.float32)
         return np.asarray(array.astype(target))
+
+
+def _integral_part(array: Array, bits: int) -> Array:
+    """As i64; 0 for what is no number below 2^bits."""
+    wide = array.astype(np.float64)
+    return np.where(np.abs(wide) < 2.0**bits, np.trunc(wide), 0).astype(np.int64)
+
+
+def _integer(array: Array, dtype: DType) -> Array:
+    if dtype.size < 4:
+        return _integral_part(array, 31).astype(dtype.numpy)
+    if dtype.kind == "i":
+        return _saturated(array, dtype.numpy)
+    low = _integral_part(array, 63).astype(dtype.numpy)
+    return np.where(array < 0, low, _saturated(array, dtype.numpy)) if dtype.size == 8 else low
 
 
 def _saturated(array: Array, target: np.dtype[Any]) -> Array:
@@ -167,7 +183,7 @@ def cast_text(
     if result in (F16, BF16):
         return narrow(text if source in (F16, BF16, F32) else f"(float){text}", result)
     if source.is_float and result.is_integer:
-        return f"cuvil::cast_saturate<{result.cxx}>({text})"
+        return f"cuvil::cast_float<{result.cxx}>({text})"
     return f"({result.cxx}){text}"
 
 
@@ -175,8 +191,8 @@ def _narrow_text(
     text: str, source: DType, result: DType, saturate: bool, round_mode: str
 ) -> str:
     if result in NARROW_INTEGERS:
-        integer = f"cuvil::low_bits({text})" if source.is_float else f"(uint32_t){text}"
-        return f"cuvil::to_{result.name}({integer})"
+        integer = f"cuvil::integral_part<int32_t>({text})" if source.is_float else text
+        return f"cuvil::to_{result.name}((uint32_t){integer})"
     keep = "true" if saturate else "false"
     mode = f", cuvil::Round::{round_mode}" if result == F8E8M0 else ""
     real = text if source in (F16, BF16, F32) else f"(float){text}"
@@ -202,7 +218,7 @@ DEFS: list[OpDef] = [
         (1, 1),
         {"dtype": "dtype", "saturate": "bool?", "round_mode": "str?"},
         scalar=_scalar_cast,
-        doc="Float to integer truncates and saturates, NaN gives 0; integers wrap.",
+        doc="Float to integer truncates, integers wrap; see Casts in the guide to ONNX.",
     ),
     OpDef(
         "cuvil.bitcast",

@@ -136,8 +136,8 @@ class Node:
         return int(self._attr(name, default, (int,)))
 
     def number(self, name: str, default: float | None = None) -> float:
-        """A float attribute."""
-        return float(self._attr(name, default, (int, float)))
+        """A float attribute. ONNX keeps them in f32, its defaults too."""
+        return float(np.float32(self._attr(name, default, (int, float))))
 
     def text(self, name: str, default: str | None = None) -> str:
         """A string attribute."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from cuvil.errors import InvalidModelError
 from cuvil.frontends.onnx.node import Handler, Node
 from cuvil.ir.core import Value
@@ -62,7 +64,8 @@ def _hard_sigmoid(n: Node) -> Value:
 
 
 def _hard_swish(n: Node) -> Value:
-    return n.e.op("mul", n[0], _hard(n, 1 / 6, 0.5))
+    """x * HardSigmoid(x), whose slope is a sixth in f32 (HardSwish-14's function)."""
+    return n.e.op("mul", n[0], _hard(n, float(np.float32(1 / 6)), 0.5))
 
 
 def _thresholded(n: Node) -> Value:
@@ -94,11 +97,17 @@ def _swish(n: Node) -> Value:
 
 
 def _shrink(n: Node) -> Value:
+    """x - bias above lambd, x + bias below -lambd, else 0; integers by way of f64, truncated,
+    where the bias is no integer (Shrink-9)."""
     x, e = n[0], n.e
     bias, edge = n.number("bias", 0.0), n.number("lambd", 0.5)
-    zero = e.scalar(0, x.type.dtype)
-    above = e.map("select", _beyond(n, "gt", edge), e.with_scalar("sub", x, bias), zero)
-    return e.map("select", _beyond(n, "lt", -edge), e.with_scalar("add", x, bias), above)
+    through = x.type.dtype if x.type.dtype.is_float or bias.is_integer() else F64
+    wide, zero = e.cast(x, through), e.scalar(0, x.type.dtype)
+    lower, higher = (
+        e.cast(e.with_scalar(name, wide, bias), x.type.dtype) for name in ("sub", "add")
+    )
+    above = e.map("select", _beyond(n, "gt", edge), lower, zero)
+    return e.map("select", _beyond(n, "lt", -edge), higher, above)
 
 
 def _beyond(n: Node, relation: str, edge: float) -> Value:

@@ -11,7 +11,8 @@ from cuvil.frontends.onnx.node import Handler, Node
 from cuvil.frontends.onnx.texts import Texts
 from cuvil.frontends.onnx.types import dtype_from, sparse_array, string_list, tensor_array
 from cuvil.ir.core import Value
-from cuvil.ir.types import BOOL, F32, F64, I64, NARROW_FLOATS, DType
+from cuvil.ir.types import BOOL, F32, F64, I64, NARROW_FLOATS, U64, DType
+from cuvil.ops.cast import cast_array
 
 
 def old_broadcast(n: Node, a: Value, b: Value) -> Value:
@@ -79,17 +80,29 @@ def _mod(n: Node) -> Value:
 
 
 def _pow(n: Node) -> Value:
-    """The result has the base's dtype (Pow-12); an integer to a float power goes through f64."""
+    """The result has the base's dtype (Pow-12). Where the exponent has another, both go to a type
+    that holds them: floats and f64 for what is 32 bits wide or more, integers to i64."""
+    e = n.e
     a, b = n[0], old_broadcast(n, n[0], n[1])
     base, exponent = a.type.dtype, b.type.dtype
-    if base == exponent:
-        return n.e.map("pow", a, b)
-    if base.is_float and not exponent.is_float:
-        return n.e.map("pow", a, n.e.cast(b, base))
-    wide = F64 if exponent.is_float else I64
-    if base.is_float and exponent.size <= base.size:
-        wide = base
-    return n.e.cast(n.e.map("pow", n.e.cast(a, wide), n.e.cast(b, wide)), base)
+    if base == exponent or _keeps(n, b, base):
+        return e.map("pow", a, e.cast(b, base))
+    kinds = (base, exponent)
+    if not base.is_float and not exponent.is_float:
+        wide = U64 if exponent.kind == "u" else I64  # what wraps is right in either
+    else:
+        wide = F64 if F64 in kinds or any(d.is_integer and d.size >= 4 for d in kinds) else F32
+    return e.cast(e.map("pow", e.cast(a, wide), e.cast(b, wide)), base)
+
+
+def _keeps(n: Node, value: Value, dtype: DType) -> bool:
+    """Whether a small constant is the same as a float of another type."""
+    array = n.knowledge.array(value) if dtype.is_float else None
+    if array is None or array.size > 64:
+        return False
+    numbers = array.astype(np.float64)
+    there_and_back = cast_array(numbers, dtype).astype(np.float64)
+    return bool(np.array_equal(there_and_back, numbers, equal_nan=True))
 
 
 def _shift(n: Node) -> Value:

@@ -7,7 +7,7 @@ from cuvil.frontends.onnx.einsum import einsum
 from cuvil.frontends.onnx.node import Handler, Node
 from cuvil.frontends.onnx.table_elementwise import old_broadcast
 from cuvil.ir.core import Value
-from cuvil.ir.types import DType
+from cuvil.ir.types import F64, DType
 
 
 def matmul(n: Node, a: Value, b: Value, out: DType | None = None) -> Value:
@@ -44,14 +44,18 @@ def gemm(n: Node) -> Value:
         raise InvalidModelError(f"Gemm needs matrices, got {a.type} and {b.type}")
     out = e.op("matmul", a, b, trans_a=trans_a or None, trans_b=trans_b or None)
     alpha, beta = n.number("alpha", 1.0), n.number("beta", 1.0)
+    kind = out.type.dtype
+    if not kind.is_float and not (alpha.is_integer() and beta.is_integer()):
+        out = e.cast(out, F64)  # integers are scaled as floats, and truncated at the end
     if alpha != 1.0:
         out = e.with_scalar("mul", out, alpha)
     if not n.has(2):
-        return out
+        return e.cast(out, kind)
     c = n[2] if n.version >= 7 else old_broadcast(n, out, n[2])
+    c = e.cast(c, out.type.dtype)
     if beta != 1.0:
         c = e.with_scalar("mul", c, beta)
-    return e.op("add", out, e.broadcast(c, out.type.shape))
+    return e.cast(e.op("add", out, e.broadcast(c, out.type.shape)), kind)
 
 
 def _einsum(n: Node) -> Value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cuvil.frontends.onnx.node import Handler, Node
 from cuvil.ir.core import Value
-from cuvil.ir.types import BOOL, F32
+from cuvil.ir.types import BOOL, F64
 from cuvil.sym.expr import Dim, product
 
 _AXES_INPUT_SINCE = {"ReduceSum": 13}
@@ -59,7 +59,7 @@ def _sum_square(n: Node) -> Value:
 def _l2(n: Node) -> Value:
     if n.dtype().is_float:
         return n.e.op("sqrt", _sum_square(n))
-    x = n.e.cast(n[0], F32)
+    x = n.e.cast(n[0], F64)
     return n.e.cast(n.e.op("sqrt", _reduce(n, "reduce_sum", n.e.op("mul", x, x))), n.dtype())
 
 

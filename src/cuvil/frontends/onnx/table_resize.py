@@ -10,6 +10,7 @@ import numpy as np
 from cuvil.errors import InvalidModelError
 from cuvil.frontends.onnx.node import Handler, Node, Refused
 from cuvil.ir.core import Value
+from cuvil.ir.types import F32, F64
 from cuvil.sym.expr import Dim, Expr, floordiv, mul
 
 _MODES = {"nearest": "nearest", "linear": "linear", "bilinear": "linear", "cubic": "cubic"}
@@ -67,10 +68,23 @@ def _emit(n: Node, x: Value, scales: list[float], mode: str, nearest: str) -> Va
     if len(scales) != x.type.rank:
         raise InvalidModelError(f"{n.op}: {len(scales)} scales for {x.type}")
     sizes = tuple(scaled_size(n, d, s) for d, s in zip(x.type.shape, scales, strict=True))
-    return n.e.op(
-        "resize", x, sizes=sizes, mode=mode, coordinate="asymmetric", scales=tuple(scales),
+    return _of_any_type(
+        n, x, sizes=sizes, mode=mode, coordinate="asymmetric", scales=tuple(scales),
         nearest=nearest if mode == "nearest" else None,
     )  # fmt: skip
+
+
+def _of_any_type(n: Node, x: Value, **attrs: Any) -> Value:
+    """Integers are interpolated as floats, and truncated; what cubic weights take out of a small
+    integer's range becomes the range's end."""
+    e, kind = n.e, x.type.dtype
+    if attrs["mode"] == "nearest" or kind.is_float or kind.is_narrow:
+        return e.op("resize", x, **attrs)
+    out = e.op("resize", e.cast(x, F32 if kind.size < 4 else F64), **attrs)
+    if kind.is_integer and kind.size < 4:
+        ends = np.iinfo(kind.numpy)
+        out = e.with_scalar("max", e.with_scalar("min", out, int(ends.max)), int(ends.min))
+    return e.cast(out, kind)
 
 
 def _mode(n: Node) -> str:
@@ -127,8 +141,8 @@ def _modern(n: Node, axes: list[int], sizes: list[Dim], scales: list[float] | No
     if coordinate == "tf_crop_and_resize":
         attrs["roi"] = _roi(n, axes)
         attrs["extrapolation"] = n.number("extrapolation_value", 0.0)
-    return n.e.op(
-        "resize", n[0], sizes=tuple(sizes), mode=mode, coordinate=coordinate,
+    return _of_any_type(
+        n, n[0], sizes=tuple(sizes), mode=mode, coordinate=coordinate,
         scales=tuple(scales) if scales is not None else None,
         exclude_outside=bool(n.integer("exclude_outside", 0)) or None,
         antialias=bool(n.integer("antialias", 0)) or None, **attrs,

@@ -50,6 +50,7 @@ from cuvil.frontends.onnx import (
     table_training,
 )
 from cuvil.frontends.onnx.node import Handler
+from cuvil.frontends.onnx.widened import widened
 
 _DOMAINS: Mapping[str, Sequence[ModuleType]] = MappingProxyType(
     {
@@ -103,7 +104,7 @@ _DOMAINS: Mapping[str, Sequence[ModuleType]] = MappingProxyType(
 
 HANDLERS: Mapping[tuple[str, str], Handler] = MappingProxyType(
     {
-        (domain, name): handler
+        (domain, name): handler if domain else widened(name, handler)
         for domain, families in _DOMAINS.items()
         for family in families
         for name, handler in family.TABLE.items()
