@@ -33,11 +33,14 @@ def python_value(attribute: AttributeProto) -> Any:
     if kind == AttributeProto.STRING:
         return _text(attribute.s)
     if kind == AttributeProto.INTS:
-        return [int(x) for x in attribute.ints]
+        return list(attribute.ints)
     if kind == AttributeProto.FLOATS:
-        return [float(x) for x in attribute.floats]
+        return list(attribute.floats)
     if kind == AttributeProto.STRINGS:
-        return [_text(x) for x in attribute.strings]
+        try:
+            return [x.decode() for x in attribute.strings]
+        except UnicodeDecodeError:
+            return [_text(x) for x in attribute.strings]
     if kind == AttributeProto.TENSOR:
         return attribute.t
     if kind == AttributeProto.SPARSE_TENSOR:

@@ -82,7 +82,7 @@ class _Names:
         keys = self.tree_rank * len(self.nodes) + rank
         self.order = np.argsort(keys, kind="stable")
         self.keys = keys[self.order]
-        if len(np.unique(keys)) != len(keys):
+        if (self.keys[1:] == self.keys[:-1]).any():
             raise InvalidModelError(f"{n.op}: a node is defined twice")
 
     def find(self, trees: Array, nodes: Array, what: str) -> Array:

@@ -30,7 +30,7 @@ from cuvil.ops.tree_tables import TreeGraph, pack_trees, tree_of
 Array = np.ndarray[Any, Any]
 _AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 _TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
-_MOST_WEIGHTS = 1 << 28
+_MOST_TARGETS = 1 << 20
 
 
 def _ensemble(n: Node, x: Value, trees: Trees, targets: int, aggregate: str) -> Value:
@@ -48,9 +48,10 @@ def _ensemble(n: Node, x: Value, trees: Trees, targets: int, aggregate: str) -> 
     number[trees.mode == LEAF] = np.arange(int((trees.mode == LEAF).sum()))
     graph = as_graph(trees, number.astype(np.uint32))
     label = tree_of(graph)
-    lonely = np.setdiff1d(np.flatnonzero(graph.leaf & (label >= 0)), leaf)
-    if len(lonely):
-        raise InvalidModelError(f"{n.op}: {len(lonely)} leaves have no weight")
+    lonely = graph.leaf & (label >= 0)
+    lonely[leaf] = False
+    if lonely.any():
+        raise InvalidModelError(f"{n.op}: {int(lonely.sum())} leaves have no weight")
     one = _one_target(graph, label, leaf, target)
     if one is not None:
         payload = np.zeros(len(graph.leaf), wide)
@@ -80,6 +81,8 @@ def _check(n: Node, trees: Trees, targets: int, count: int) -> None:
             where=str(n.e.loc),
         )
     ids = trees.weight_target
+    if targets > _MOST_TARGETS:
+        raise InvalidModelError(f"{n.op} has {targets} targets")
     if targets < 1 or (len(ids) and not (ids.min() >= 0 and ids.max() < targets)):
         raise InvalidModelError(f"{n.op}: its weights name targets outside of {targets}")
 
@@ -99,8 +102,9 @@ def _distinct(trees: Trees, targets: int, aggregate: str) -> tuple[Array, Array,
 
 
 def _one_target(graph: TreeGraph, label: Array, leaf: Array, target: Array) -> Array | None:
-    """Each tree's target, where all of its leaves have one weight, for that target."""
-    if len(np.unique(leaf)) != len(leaf):
+    """Each tree's target, where all of its leaves have one weight, for that target. ``leaf`` is in
+    order."""
+    if (leaf[1:] == leaf[:-1]).any():
         return None
     inner = np.flatnonzero((label >= 0) & ~graph.leaf)
     for child in (graph.no, graph.yes):
