@@ -156,6 +156,22 @@ def _attention(rng: Rng) -> Iterator[Case]:
             added = plain(rng, mask_shape, dtype)
             added = np.where(rng.random(mask_shape) < 0.2, -np.inf, added).astype(dtype)
             yield case(q, k, v, added, scale=0.5, causal=bool(rng.integers(2)), has_mask=True)
+        if q.size and k.size:
+            yield from _nan_rows(rng, q, k, v)
+
+
+def _nan_rows(rng: Rng, *qkv: np.ndarray[Any, Any]) -> Iterator[Case]:
+    """Rows that a mask hides whole, NaN and infinite scores; a value that is no number."""
+    q, k, v = (x.copy() for x in qkv)
+    added = np.zeros((q.shape[2], k.shape[2]), q.dtype)
+    added[0] = -np.inf
+    base = {"scale": 0.5, "causal": False, "has_mask": True, "nan_rows": True}
+    yield case(q, k, v, added, **base)
+    q[-1, -1, -1, 0] = np.nan
+    added[q.shape[2] // 2, 0] = np.inf
+    yield case(q, k, v, added, **base, zero_nan_rows=True)
+    v[0, 0, -1, 0] = np.inf
+    yield case(q, k, v, added, **base, zero_nan_rows=True)
 
 
 def _cumsum(rng: Rng) -> Iterator[Case]:

@@ -13,7 +13,7 @@ from cuvil.ir.types import TensorType
 from cuvil.ops.base import ShapeContext
 from cuvil.ops.registry import registry
 from cuvil.ops.typing import Inference
-from cuvil.sym.expr import evaluate
+from cuvil.sym.expr import evaluate, maximum, minimum
 from tests.ops.checks import infer, run, types_of
 from tests.ops.generators import GENERATORS, cases
 from tests.ops.values import Case
@@ -102,3 +102,15 @@ def test_symbolic_sizes_give_the_same_types(name: str) -> None:
         for place in places:
             checked += _check_symbolic(name, case, {place})
     assert checked
+
+
+def test_a_dimension_cut_at_its_own_size_is_that_size() -> None:
+    """min(n, 512) == n says when it holds, and later types have n."""
+    context = ShapeContext()
+    n = context.new_symbol("n")
+    assert context.same(minimum(n, 512), n, "why") == n
+    assert [str(c).split(" (")[0] for c in context.constraints] == ["n <= 512"]
+    assert context.same(n, minimum(n, 512), "again") == n
+    assert len(context.constraints) == 1
+    assert context.same(maximum(n, 2), n, "why") == n
+    assert str(context.constraints[1]).startswith("n >= 2")

@@ -166,3 +166,42 @@
     %1 = "cuvil.transpose"(%0) {perm = array<i64: 0, 1, 3, 2>} : (!cuvil.tensor<[2, 4, n, 6] x f32>) -> !cuvil.tensor<[2, 4, 6, n] x f32>
     "func.return"(%1) : (!cuvil.tensor<[2, 4, 6, n] x f32>) -> ()
 // REFUSED it is no exchange of heads and rows of an attention
+
+// RULE recognise-attention
+  ^bb0(%arg0: !cuvil.tensor<[2, 4, n, 8] x f32>, %arg1: !cuvil.tensor<[2, 4, m, 8] x f32>, %arg2: !cuvil.tensor<[2, 4, m, 6] x f32>):
+    %0 = "cuvil.matmul"(%arg0, %arg1) {trans_b = true} : (!cuvil.tensor<[2, 4, n, 8] x f32>, !cuvil.tensor<[2, 4, m, 8] x f32>) -> !cuvil.tensor<[2, 4, n, m] x f32>
+    %1 = "cuvil.softmax"(%0) {axis = -1 : i64} : (!cuvil.tensor<[2, 4, n, m] x f32>) -> !cuvil.tensor<[2, 4, n, m] x f32>
+    %2 = "cuvil.isnan"(%1) : (!cuvil.tensor<[2, 4, n, m] x f32>) -> !cuvil.tensor<[2, 4, n, m] x bool>
+    %3 = "cuvil.constant"() {value = #cuvil.dense<"", [] x f32, [0.0]>} : () -> !cuvil.tensor<[] x f32>
+    %4 = "cuvil.broadcast"(%3) {shape = #cuvil.dims<[2, 4, n, m]>} : (!cuvil.tensor<[] x f32>) -> !cuvil.tensor<[2, 4, n, m] x f32>
+    %5 = "cuvil.select"(%2, %4, %1) : (!cuvil.tensor<[2, 4, n, m] x bool>, !cuvil.tensor<[2, 4, n, m] x f32>, !cuvil.tensor<[2, 4, n, m] x f32>) -> !cuvil.tensor<[2, 4, n, m] x f32>
+    %6 = "cuvil.matmul"(%5, %arg2) : (!cuvil.tensor<[2, 4, n, m] x f32>, !cuvil.tensor<[2, 4, m, 6] x f32>) -> !cuvil.tensor<[2, 4, n, 6] x f32>
+    "func.return"(%6) : (!cuvil.tensor<[2, 4, n, 6] x f32>) -> ()
+// AFTER
+  ^bb0(%arg0: !cuvil.tensor<[2, 4, n, 8] x f32>, %arg1: !cuvil.tensor<[2, 4, m, 8] x f32>, %arg2: !cuvil.tensor<[2, 4, m, 6] x f32>):
+    %0 = "cuvil.attention"(%arg0, %arg1, %arg2) {causal = false, has_mask = false, nan_rows = true, scale = 1.0 : f64, zero_nan_rows = true} : (!cuvil.tensor<[2, 4, n, 8] x f32>, !cuvil.tensor<[2, 4, m, 8] x f32>, !cuvil.tensor<[2, 4, m, 6] x f32>) -> !cuvil.tensor<[2, 4, n, 6] x f32>
+    "func.return"(%0) : (!cuvil.tensor<[2, 4, n, 6] x f32>) -> ()
+
+// RULE recognise-attention
+  ^bb0(%arg0: !cuvil.tensor<[2, 4, n, 8] x f32>, %arg1: !cuvil.tensor<[2, 4, m, 8] x f32>, %arg2: !cuvil.tensor<[2, 4, m, 6] x f32>):
+    %0 = "cuvil.matmul"(%arg0, %arg1) {trans_b = true} : (!cuvil.tensor<[2, 4, n, 8] x f32>, !cuvil.tensor<[2, 4, m, 8] x f32>) -> !cuvil.tensor<[2, 4, n, m] x f32>
+    %1 = "cuvil.softmax"(%0) {axis = -1 : i64} : (!cuvil.tensor<[2, 4, n, m] x f32>) -> !cuvil.tensor<[2, 4, n, m] x f32>
+    %2 = "cuvil.isnan"(%1) : (!cuvil.tensor<[2, 4, n, m] x f32>) -> !cuvil.tensor<[2, 4, n, m] x bool>
+    %3 = "cuvil.constant"() {value = #cuvil.dense<"", [] x f32, [1.0]>} : () -> !cuvil.tensor<[] x f32>
+    %4 = "cuvil.broadcast"(%3) {shape = #cuvil.dims<[2, 4, n, m]>} : (!cuvil.tensor<[] x f32>) -> !cuvil.tensor<[2, 4, n, m] x f32>
+    %5 = "cuvil.select"(%2, %4, %1) : (!cuvil.tensor<[2, 4, n, m] x bool>, !cuvil.tensor<[2, 4, n, m] x f32>, !cuvil.tensor<[2, 4, n, m] x f32>) -> !cuvil.tensor<[2, 4, n, m] x f32>
+    %6 = "cuvil.matmul"(%5, %arg2) : (!cuvil.tensor<[2, 4, n, m] x f32>, !cuvil.tensor<[2, 4, m, 6] x f32>) -> !cuvil.tensor<[2, 4, n, 6] x f32>
+    "func.return"(%6) : (!cuvil.tensor<[2, 4, n, 6] x f32>) -> ()
+// REFUSED the left operand is no softmax of f32 | the left operand is no softmax of f32
+
+// RULE recognise-attention
+  ^bb0(%arg0: !cuvil.tensor<[2, 4, n, 8] x f32>, %arg1: !cuvil.tensor<[2, 4, m, 8] x f32>, %arg2: !cuvil.tensor<[2, 4, m, 6] x f32>):
+    %0 = "cuvil.matmul"(%arg0, %arg1) {trans_b = true} : (!cuvil.tensor<[2, 4, n, 8] x f32>, !cuvil.tensor<[2, 4, m, 8] x f32>) -> !cuvil.tensor<[2, 4, n, m] x f32>
+    %1 = "cuvil.softmax"(%0) {axis = -1 : i64} : (!cuvil.tensor<[2, 4, n, m] x f32>) -> !cuvil.tensor<[2, 4, n, m] x f32>
+    %2 = "cuvil.isnan"(%1) : (!cuvil.tensor<[2, 4, n, m] x f32>) -> !cuvil.tensor<[2, 4, n, m] x bool>
+    %3 = "cuvil.constant"() {value = #cuvil.dense<"", [] x f32, [0.0]>} : () -> !cuvil.tensor<[] x f32>
+    %4 = "cuvil.broadcast"(%3) {shape = #cuvil.dims<[2, 4, n, m]>} : (!cuvil.tensor<[] x f32>) -> !cuvil.tensor<[2, 4, n, m] x f32>
+    %5 = "cuvil.select"(%2, %4, %1) : (!cuvil.tensor<[2, 4, n, m] x bool>, !cuvil.tensor<[2, 4, n, m] x f32>, !cuvil.tensor<[2, 4, n, m] x f32>) -> !cuvil.tensor<[2, 4, n, m] x f32>
+    %6 = "cuvil.matmul"(%5, %arg2) : (!cuvil.tensor<[2, 4, n, m] x f32>, !cuvil.tensor<[2, 4, m, 6] x f32>) -> !cuvil.tensor<[2, 4, n, 6] x f32>
+    "func.return"(%6, %1) : (!cuvil.tensor<[2, 4, n, 6] x f32>, !cuvil.tensor<[2, 4, n, m] x f32>) -> ()
+// REFUSED the left operand is no softmax of f32 | the left operand is no softmax of f32

@@ -353,3 +353,16 @@
     %1 = "cuvil.matmul"(%arg0, %0) : (!cuvil.tensor<[n, 3] x f32>, !cuvil.tensor<[3, 2] x f32>) -> !cuvil.tensor<[n, 2] x f32>
     "func.return"(%1) : (!cuvil.tensor<[n, 2] x f32>) -> ()
 // REFUSED no other product of a constant shares the left operand
+
+// RULE transpose-into-matmul
+  ^bb0(%arg0: !cuvil.tensor<[8, n] x u8>, %arg1: !cuvil.tensor<[8, 3] x i8>):
+    %0 = "cuvil.transpose"(%arg0) {perm = array<i64: 1, 0>} : (!cuvil.tensor<[8, n] x u8>) -> !cuvil.tensor<[n, 8] x u8>
+    %1 = "cuvil.matmul"(%0, %arg1) {out = #cuvil.dtype<i32>} : (!cuvil.tensor<[n, 8] x u8>, !cuvil.tensor<[8, 3] x i8>) -> !cuvil.tensor<[n, 3] x i32>
+    "func.return"(%1) : (!cuvil.tensor<[n, 3] x i32>) -> ()
+// REFUSED integers are multiplied by rows
+
+// RULE merge-products
+  ^bb0(%arg0: !cuvil.tensor<[n, 8] x u8>, %arg1: !cuvil.tensor<[8, 3] x i8>):
+    %0 = "cuvil.matmul"(%arg0, %arg1) {out = #cuvil.dtype<i32>} : (!cuvil.tensor<[n, 8] x u8>, !cuvil.tensor<[8, 3] x i8>) -> !cuvil.tensor<[n, 3] x i32>
+    "func.return"(%0) : (!cuvil.tensor<[n, 3] x i32>) -> ()
+// REFUSED sums of integers are scaled on their tiles, each product's by its own

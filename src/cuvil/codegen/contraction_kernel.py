@@ -327,6 +327,7 @@ def _attention(op: Op, main: Op, facts: Facts, target: Target) -> Kernel:
     call.set("causal", "true" if main.attrs["causal"] else "false")
     call.set("causal_offset", main.attrs.get("causal_offset", 0))
     call.set("zero_masked_rows", "false" if main.attrs.get("nan_rows") else "true")
+    call.set("zero_nan_rows", "true" if main.attrs.get("zero_nan_rows") else "false")
     call.set("scale", f"{float(main.attrs['scale'])!r}f" if main.attrs["scale"] else "0.0f")
     call.set("out", call.names[0])
     if main.attrs.get("heads_inner"):

@@ -25,6 +25,7 @@ struct AttentionArgs {
   // A row with every score -inf: NaN, as softmax gives; or 0, as torch's
   // scaled_dot_product_attention gives (since 2.5, for bool and for additive masks).
   bool zero_masked_rows;
+  bool zero_nan_rows;  // a row whose weights are NaN has weights 0 (and 0 * inf stays NaN)
   float scale;
   float* out;
   int64_t out_batch, out_head, out_row;

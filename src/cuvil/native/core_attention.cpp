@@ -136,6 +136,22 @@ CUVIL_INLINE float row_norm(const AttentionArgs& a, const RowState& s) {
   return 1.0f / s.sum;
 }
 
+// Whether softmax gives NaN for this row.
+CUVIL_INLINE bool has_nan_weights(const AttentionArgs& a, const RowState& s) {
+  return a.kv_len > 0 && (__builtin_isnan(s.sum) || (s.top == kNegInf && s.sum == 0.0f));
+}
+
+// A row of values times weights of 0: 0, or NaN where a value is no number.
+void weigh_nothing(const Head& h, int64_t i) {
+  const AttentionArgs& a = h.args;
+  float* out = h.out + i * a.out_row;
+  for (int64_t c = 0; c < a.v_dim; ++c) {
+    float sum = 0.0f;
+    for (int64_t j = 0; j < a.kv_len; ++j) sum += 0.0f * h.v[j * a.v_row + c];
+    out[c] = sum;
+  }
+}
+
 struct Workspace {
   float* keys;
   float* values;
@@ -167,6 +183,7 @@ void add_values(const Head& h, const Workspace& w, int64_t i0, int64_t mr, int64
   const AttentionArgs& a = h.args;
   const int64_t block = attention_block(a.kv_len), width = round_up(a.v_dim, NR);
   const float* rows[MR];
+  uint32_t nan_rows = 0;
   for (int64_t r = 0; r < mr; ++r) rows[r] = w.scores + r * block;
   for (int64_t c = 0; c < a.v_dim; c += NR) {
     const int64_t cols = min64(NR, a.v_dim - c);
@@ -183,12 +200,15 @@ void add_values(const Head& h, const Workspace& w, int64_t i0, int64_t mr, int64
       }
       if (last) {
         scale_store(h.out + (i0 + r) * a.out_row + c, tile, cols, row_norm(a, w.state[r]));
+        if (c == 0 && a.zero_nan_rows && has_nan_weights(a, w.state[r])) nan_rows |= 1u << r;
       } else {
         for (int u = 0; u < NR; u += VL)
           if (u < cols) store(total + u, load(tile + u));
       }
     }
   }
+  for (int64_t r = 0; nan_rows >> r; ++r)
+    if (nan_rows >> r & 1) weigh_nothing(h, i0 + r);
 }
 
 // Queries [i0, i0 + mr) against the packed keys and values.
@@ -292,6 +312,7 @@ void attend_row(const Head& h, const Workspace& w, int64_t i) {
     }
   }
   scale_store(h.out + i * a.out_row, w.total, a.v_dim, row_norm(a, state));
+  if (a.zero_nan_rows && has_nan_weights(a, state)) weigh_nothing(h, i);
 }
 
 // Each unit of work is a part of the queries of all heads that share one head of keys.

@@ -16,6 +16,7 @@ import numpy as np
 from cuvil.errors import InvalidModelError
 from cuvil.ir.types import DType, Shape, TensorType
 from cuvil.sym.constraint import Constraint
+from cuvil.sym.equality import as_choice
 from cuvil.sym.expr import Dim, Expr, add, mul, symbol
 from cuvil.sym.facts import Facts
 
@@ -75,9 +76,20 @@ class ShapeContext:
         return False
 
     def same(self, a: Dim, b: Dim, why: str) -> Dim:
-        """Require a == b; returns the one that is better known."""
-        if a != b:
-            self.require(a, "==", b, why)
+        """Require a == b; returns the one that is better known.
+
+        min(n, c) == n is required as n <= c, which says when it holds, and is n from then on.
+        """
+        if a == b:
+            return a
+        for value, other in ((a, b), (b, a)):
+            choice = as_choice(value)
+            if choice is not None and other in choice[1:]:
+                kind, left, right = choice
+                rest = right if other == left else left
+                self.require(other, "<=" if kind == "min" else ">=", rest, why)
+                return other
+        self.require(a, "==", b, why)
         return a if isinstance(a, int) else b
 
     def broadcast(self, shapes: Sequence[Shape], why: str) -> Shape:

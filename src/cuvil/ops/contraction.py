@@ -172,6 +172,8 @@ def _attention_reference(
         if not attrs.get("nan_rows"):
             total = np.where(total == 0, 1, total)
         weights = weights / total
+        if attrs.get("zero_nan_rows"):
+            weights = np.where(np.isnan(weights), 0, weights)
         v = wide(np.asarray(arrays[2]))
         group = weights.shape[1] // v.shape[1] if v.shape[1] else 1
         out = np.matmul(weights, np.repeat(v, group, axis=1))
@@ -209,12 +211,13 @@ DEFS: list[OpDef] = [
         (3, 4),
         {
             "scale": "float", "causal": "bool", "has_mask": "bool", "causal_offset": "dim?",
-            "heads_inner": "bool?", "nan_rows": "bool?",
+            "heads_inner": "bool?", "nan_rows": "bool?", "zero_nan_rows": "bool?",
         },
         "accumulated",
         _attention_cost,
         doc="q [B, H, S, D], k [B, Hk, T, D], v [B, Hk, T, Dv], mask (bool: keep; float: added)."
         " Causal: query i sees key j when j <= i + causal_offset. No visible key gives zeros, or"
-        " with nan_rows NaN (where there is a key at all), as softmax does.",
+        " with nan_rows NaN (where there is a key at all), as softmax does. zero_nan_rows: with"
+        " nan_rows, weights that are NaN for whatever reason count as 0.",
     ),
 ]

@@ -41,18 +41,35 @@ def _scores(value: Value) -> tuple[Op, float, Value | None] | None:
             return None
 
 
+def _weights(value: Value) -> tuple[Op | None, bool]:
+    """The softmax behind ``value``, and whether select(isnan(p), 0, p) stands between: what torch
+    exports for rows that the mask hides whole."""
+    softmax = defined_by(value, "softmax")
+    if softmax is not None:
+        return softmax, False
+    select = defined_by(value, "select")
+    if select is None or value.only_user is None or scalar_of(select.operands[1]) != 0:
+        return None, False
+    softmax = defined_by(select.operands[2], "softmax")
+    check = defined_by(select.operands[0], "isnan")
+    if softmax is None or check is None or check.operands[0] is not softmax.result:
+        return None, False
+    alone = {id(u) for u in softmax.result.users} == {id(select), id(check)}
+    return (softmax, True) if alone and check.result.only_user is select else (None, False)
+
+
 @rule("recognise-attention", "matmul")
 def recognise_attention(op: Op, context: Context) -> Outcome:
     """matmul(softmax(matmul(q, k^T) * s + mask), v) -> attention(q, k, v, mask), where a row that
     the mask hides whole stays NaN"""
-    softmax = defined_by(op.operands[0], "softmax")
+    softmax, zeroed = _weights(op.operands[0])
     if softmax is None or op.type.dtype != F32:
         return Refusal("the left operand is no softmax of f32")
     if op.attrs.get("trans_a") or op.attrs.get("trans_b") or op.type.rank not in (3, 4):
         return Refusal("the product with v is transposed or not of rank 3 or 4")
     if softmax.attrs["axis"] % softmax.type.rank != softmax.type.rank - 1:
         return Refusal("the softmax is not over the last dimension")
-    if softmax.result.only_user is not op:
+    if not zeroed and softmax.result.only_user is not op:
         return Refusal("the probabilities have another user")
     found = _scores(softmax.operands[0])
     if found is None:
@@ -67,12 +84,12 @@ def recognise_attention(op: Op, context: Context) -> Outcome:
         return Refusal("k or v is constant")
     if not (q.type.rank == k.type.rank == v.type.rank == op.type.rank):
         return Refusal("q, k and v differ in rank")
-    return lambda rw: _build(op, product, q, k, v, mask, scale, rw)
+    return lambda rw: _build(op, product, q, k, v, mask, scale, zeroed, rw)
 
 
 def _build(
     op: Op, product: Op, q: Value, k: Value, v: Value,
-    mask: Value | None, scale: float, rw: Rewriter,
+    mask: Value | None, scale: float, zeroed: bool, rw: Rewriter,
 ) -> list[Value]:  # fmt: skip
     if not product.attrs.get("trans_b"):
         rank = k.type.rank
@@ -84,7 +101,10 @@ def _build(
     if op.type.rank == 3:
         operands = [rw.value("reshape", [x], shape=_with_head(x)) for x in operands]
     masked = mask is not None
-    attrs = {"scale": scale, "causal": False, "has_mask": masked, "nan_rows": masked or None}
+    attrs = {
+        "scale": scale, "causal": False, "has_mask": masked,
+        "nan_rows": masked or zeroed or None, "zero_nan_rows": zeroed or None,
+    }  # fmt: skip
     out = rw.op("attention", operands, attrs).result
     if out.type.shape != op.type.shape:
         out = rw.value("reshape", [out], shape=op.type.shape)

@@ -175,6 +175,8 @@ def decompose_attention(op: Op, context: Context) -> Outcome:
         if not op.attrs.get("nan_rows"):
             total = w("select", w("eq", total, zero), one, total)
         weights = w("div", e, total)
+        if op.attrs.get("zero_nan_rows"):
+            weights = w("select", w("isnan", weights), zero, weights)
         out = rw.value("matmul", [weights, values])
         if op.attrs.get("heads_inner"):
             out = rw.value("transpose", [out], perm=(0, 2, 1, 3))

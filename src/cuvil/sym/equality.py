@@ -70,3 +70,14 @@ def solve_for_symbol(zero: Dim) -> tuple[str, Dim] | None:
         if atom.name not in symbols_of(rest):
             return atom.name, mul(rest, -coefficient)
     return None
+
+
+def as_choice(value: Dim) -> tuple[str, Dim, Dim] | None:
+    """("min" or "max", a, b) where the value is that and no more."""
+    terms = value.terms if isinstance(value, Expr) else ()
+    if len(terms) != 1 or terms[0][1] != 1 or len(terms[0][0]) != 1:
+        return None
+    atom, power = terms[0][0][0]
+    if power != 1 or atom.kind not in ("min", "max"):
+        return None
+    return atom.kind, atom.args[0], atom.args[1]
