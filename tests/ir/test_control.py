@@ -27,8 +27,8 @@ def _emitter() -> tuple[Emitter, Value]:
     return e, e.input("x", T)
 
 
-def _sum_of_rows() -> Module:
-    """rows of x * step, and their sum, n trips; 3 of them at most in a branch."""
+def sum_of_rows() -> Module:
+    """x plus the sum of the rows x * step, n trips, and the rows."""
     e, x = _emitter()
     with e.region([STEP, T]) as region:
         step, total = region.own
@@ -39,7 +39,7 @@ def _sum_of_rows() -> Module:
 
 
 def test_a_loop_is_read_in_parts() -> None:
-    module = _sum_of_rows()
+    module = sum_of_rows()
     check_graph(module)
     (view,) = region_views(module.main)
     loop = Loop(view.op)
