@@ -118,3 +118,11 @@ def test_associative_scan_of_a_known_length() -> None:
         return associative_scan(lambda a, b: a + b, xs, 0, combine_mode="generic")
 
     both(forward, [(rand(5, 2),)])
+
+
+def test_cond_of_different_sizes() -> None:
+    def forward(x: torch.Tensor) -> Any:
+        y = torch.cond(x.sum() > 0, lambda x: x[:2] * 2, lambda x: x[1:] + 1, (x,))
+        return y, y.sum(0)
+
+    both(forward, [(sign * rand(5, 2).abs(),) for sign in (1, -1)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -9,6 +10,7 @@ import sympy
 import torch
 from torch.fx import GraphModule, Node
 
+from cuvil.frontends.branches import filled, joined
 from cuvil.frontends.torch_export.call import Refused
 from cuvil.frontends.torch_export.emit import TorchEmitter
 from cuvil.frontends.torch_export.symbols import TorchSymbols, Untranslatable
@@ -47,18 +49,16 @@ def _cond(c: Graphs, node: Node) -> list[Value]:
     condition = _condition(c, pred)
     if isinstance(condition, bool):
         return _tensors(c.inline(graphs[0 if condition else 1], operands))
-    regions, results = [], []
-    for graph in graphs:
-        with c.e.region() as region:
-            results.append(_tensors(c.inline(graph, operands)))
-            c.e.close(results[-1])
-        regions.append(region)
-    types = []
-    for i, (a, b) in enumerate(zip(*results, strict=True)):
-        if not c.e.same_type(a.type, b.type):
+    bodies = [functools.partial(_inlined, c, graph, operands) for graph in graphs]
+    made = [filled(c.e, body) for body in bodies]
+    for i, (a, b) in enumerate(zip(made[0][1], made[1][1], strict=True)):
+        if a.type.dtype != b.type.dtype or a.type.rank != b.type.rank:
             raise Refused(f"result {i} is {a.type} in one branch and {b.type} in the other")
-        types.append(a.type)
-    return c.e.branch(condition, regions, types)
+    return joined(c.e, condition, bodies, made)
+
+
+def _inlined(c: Graphs, graph: GraphModule, operands: Sequence[Value]) -> list[Value]:
+    return _tensors(c.inline(graph, operands))
 
 
 def _condition(c: Graphs, pred: Any) -> Value | bool:
