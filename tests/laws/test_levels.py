@@ -30,6 +30,7 @@ LEVELS = (
 LEVEL = {room: i for i, line in enumerate(LEVELS) for room in line}
 RUNTIME_USES = {
     "runtime", "package", "errors", "options", "version", "cuvil.ir.types", "cuvil.ir.signature",
+    "cuvil.ir.text_pattern",
 }  # fmt: skip
 
 # Which rooms may import a third party. "*" is every room.

@@ -76,7 +76,8 @@ class Kernel:
 
 def symbol_name(name: str) -> str:
     """The C++ spelling of a symbol."""
-    plain = name if name.isascii() else "u" + name.encode("utf-8").hex()
+    # A name with "%" is one of ours, such as the number of threads: no model's symbol has one.
+    plain = name.replace("%", "_") if name.isascii() else "u" + name.encode("utf-8").hex()
     return f"n_{plain}"
 
 

@@ -2,8 +2,10 @@
 
 ``manifest.extra["host"]`` is an object with the keys
 
-- ``steps``: objects with ``op`` (a name in OPERATORS), ``inputs``, ``outputs`` (names of string
-  tensors) and ``attributes``, in the order of execution
+- ``steps``: objects with ``op`` (a name in OPERATORS of text_ops.py), ``inputs``, ``outputs``
+  (names of tensors) and ``attributes``, in the order of execution
+- ``made``: which of the library's inputs are tensors of the steps: objects with ``input``,
+  ``value`` (the name in the steps) and ``codes``, whether it is one of strings
 - ``inputs``: every input of the model in the order of a call. One with a ``dtype`` of "str" is a
   string tensor and has a ``shape`` (sizes, names of dims, "?" for unknown); one with no dtype is
   the input of that name in the signature
@@ -20,9 +22,8 @@ String tensors are NumPy object arrays of Python's str.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -31,69 +32,10 @@ from cuvil.errors import ArtifactError, InputError, ShapeConstraintError
 from cuvil.ir.signature import Signature, TensorSpec
 from cuvil.runtime.arrays import is_masked
 from cuvil.runtime.coded import Codes, MapSpec, are_keys, map_spec, maps_of_rows, rows_of_map
+from cuvil.runtime.text_ops import OPERATORS, is_texts
 
 Array = np.ndarray[Any, Any]
 STRING, MAP = "str", "map"
-_CASES: Mapping[str, Callable[[str], str]] = MappingProxyType(
-    {"NONE": str, "LOWER": str.lower, "UPPER": str.upper}
-)
-
-
-@dataclass(frozen=True)
-class HostOperator:
-    """A pure function of string arrays and attributes, with how many arrays go in and come out.
-
-    ``attributes`` tells for each attribute whether a value of it is well formed.
-    """
-
-    run: Callable[..., tuple[Array, ...]]
-    inputs: int
-    outputs: int
-    attributes: Mapping[str, Callable[[Any], bool]]
-
-
-def string_normalizer(
-    x: Array,
-    case_change_action: str = "NONE",
-    is_case_sensitive: int = 0,
-    stopwords: Sequence[str] = (),
-    locale: str = "",
-) -> tuple[Array]:
-    """Drop stop words, then change the case: ONNX StringNormalizer, opset 10.
-
-    ``x`` is [C] or [1, C]; the result has its rank, and one empty string if no word is left. The
-    comparison comes first, on the words as they are (in lower case unless it is case sensitive).
-    Case is changed as Unicode has it, whatever the ``locale``. Raises ShapeConstraintError.
-    """
-    if x.ndim not in (1, 2) or (x.ndim == 2 and x.shape[0] != 1):
-        raise ShapeConstraintError(
-            f"StringNormalizer takes strings of shape [C] or [1, C], not {list(x.shape)}"
-        )
-    key: Callable[[str], str] = str if is_case_sensitive else str.lower
-    stop = {key(word) for word in stopwords}
-    change = _CASES[case_change_action]
-    words = [change(word) for word in x.reshape(-1) if key(word) not in stop]
-    found = np.array(words or [""], dtype=object)
-    return (found.reshape((1,) * (x.ndim - 1) + (-1,)),)
-
-
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(v, str) for v in value)
-
-
-OPERATORS: Mapping[str, HostOperator] = MappingProxyType(
-    {
-        "string_normalizer": HostOperator(
-            string_normalizer, 1, 1,
-            MappingProxyType({
-                "case_change_action": lambda v: isinstance(v, str) and v in _CASES,
-                "is_case_sensitive": lambda v: type(v) is int and v in (0, 1),
-                "stopwords": _is_texts,
-                "locale": lambda v: isinstance(v, str),
-            }),
-        ),
-    }
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -111,7 +53,8 @@ class HostPlan:
     """All steps, and the model's inputs and outputs in order; ``values`` has for each string
     output of a step the name of its tensor. ``coded`` has for inputs and outputs of strings the
     library's tensor, ``maps`` the inputs that are maps, ``zipped`` the outputs that are, each with
-    the library's output and its keys."""
+    the library's output and its keys. ``made`` has for the library's inputs that steps make the
+    name of the tensor, and whether it is one of strings."""
 
     steps: tuple[HostStep, ...]
     inputs: tuple[TensorSpec, ...]
@@ -121,6 +64,7 @@ class HostPlan:
     maps: Mapping[str, MapSpec] = field(default_factory=dict)
     zipped: Mapping[str, tuple[str, tuple[Any, ...]]] = field(default_factory=dict)
     words: Mapping[str, int] = field(default_factory=dict)
+    made: Mapping[str, tuple[str, bool]] = field(default_factory=dict)
 
     @staticmethod
     def read(tree: Any, signature: Signature) -> HostPlan:
@@ -130,12 +74,14 @@ class HostPlan:
         """
         if not isinstance(tree, dict):
             raise _malformed("it is not an object")
-        inputs, codes_in, maps, _ = _specs(tree.get("inputs"), signature.inputs, "input")
+        made = _made(tree.get("made", []))
+        library = signature.inputs
+        inputs, codes_in, maps, _ = _specs(tree.get("inputs"), library, "input", list(made))
         outputs, codes_out, _, zipped = _specs(tree.get("outputs"), signature.outputs, "output")
         words = tree.get("vocabulary", [])
-        if not _is_texts(words) or len(set(words)) != len(words):
+        if not is_texts(words) or len(set(words)) != len(words):
             raise _malformed("its vocabulary is no list of different texts")
-        known = {s.name for s in inputs if s.dtype == STRING and s.name not in codes_in}
+        known = {s.name for s in inputs if s.dtype == STRING}
         steps = []
         for item in _objects(tree.get("steps"), "steps"):
             step = _step(item)
@@ -155,9 +101,12 @@ class HostPlan:
         for name, value in values.items():
             if not isinstance(value, str) or value not in known:
                 raise _malformed(f"output {name!r} is {value!r}, which nothing makes")
+        for name, (value, _) in made.items():
+            if value not in known:
+                raise _malformed(f"the library's {name!r} is {value!r}, which nothing makes")
         numbers = {word: i for i, word in enumerate(words)}
         coded = {**codes_in, **codes_out}
-        return HostPlan(tuple(steps), inputs, outputs, values, coded, maps, zipped, numbers)
+        return HostPlan(tuple(steps), inputs, outputs, values, coded, maps, zipped, numbers, made)
 
     def codes(self) -> Codes:
         """The numbers of strings, for one call."""
@@ -166,6 +115,10 @@ class HostPlan:
     def numbers(self, given: Mapping[str, Any], codes: Codes) -> dict[str, Any]:
         """The library's inputs, from all inputs by name; strings are object arrays of str."""
         found: dict[str, Any] = {}
+        if self.made:
+            values = self._values(given)
+            for name, (value, texts) in self.made.items():
+                found[name] = codes.encode(values[value]) if texts else values[value]
         for spec in self.inputs:
             value = given[spec.name]
             if spec.name in self.maps:
@@ -189,12 +142,26 @@ class HostPlan:
 
     def run(self, strings: Mapping[str, Array]) -> dict[str, Array]:
         """The string outputs by name, new arrays, from the string inputs by name."""
+        values = self._values(strings)
+        return {name: values[value].copy() for name, value in self.values.items()}
+
+    def made_shapes(self, given: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+        """The shapes of the library's inputs that steps make. Raises InputError where strings are
+        given as shapes alone."""
+        for spec in self.inputs:
+            if self.made and spec.dtype == STRING and not isinstance(given[spec.name], np.ndarray):
+                raise InputError(f"the sizes depend on the strings in {spec.name!r}: give them")
+        values = self._values(given) if self.made else {}
+        return {name: values[value].shape for name, (value, _) in self.made.items()}
+
+    def _values(self, strings: Mapping[str, Array]) -> dict[str, Array]:
+        """All tensors of the steps by name."""
         values = dict(strings)
         for step in self.steps:
             operator = OPERATORS[step.op]
             results = operator.run(*(values[n] for n in step.inputs), **step.attributes)
             values.update(zip(step.outputs, results))
-        return {name: values[value].copy() for name, value in self.values.items()}
+        return values
 
 
 def string_input(value: Any, spec: TensorSpec) -> Array:
@@ -236,10 +203,24 @@ def _objects(value: Any, place: str) -> list[dict[str, Any]]:
     return value
 
 
-def _specs(value: Any, numeric: Sequence[TensorSpec], kind: str) -> Any:
+def _made(value: Any) -> dict[str, tuple[str, bool]]:
+    """The library's inputs that steps make, with the tensor's name and whether it has strings."""
+    found: dict[str, tuple[str, bool]] = {}
+    for item in _objects(value, "made"):
+        name, source, texts = item.get("input"), item.get("value"), item.get("codes")
+        fits = isinstance(name, str) and isinstance(source, str) and isinstance(texts, bool)
+        if not fits or name in found:
+            raise _malformed(f"an input that is made is {item!r}")
+        found[str(name)] = (str(source), bool(texts))
+    return found
+
+
+def _specs(
+    value: Any, numeric: Sequence[TensorSpec], kind: str, made: Sequence[str] = ()
+) -> Any:
     """Specs in public order, and what stands for those that are none of the library's: coded
-    strings, maps in, maps out. All of the library's must be there, in its order where they are
-    public."""
+    strings, maps in, maps out, and what steps have ``made``. All of the library's must be there,
+    in its order where they are public."""
     table = {spec.name: spec for spec in numeric}
     found: list[TensorSpec] = []
     coded: dict[str, str] = {}
@@ -266,7 +247,7 @@ def _specs(value: Any, numeric: Sequence[TensorSpec], kind: str) -> Any:
             zipped[name] = (str(item.get("values")), tuple(keys or ()))
         elif "codes" in item:
             coded[name] = str(item["codes"])
-    hidden = [*coded.values(), *(c for m in maps.values() for c, _ in m.columns)]
+    hidden = [*made, *coded.values(), *(c for m in maps.values() for c, _ in m.columns)]
     hidden += [values for values, _ in zipped.values()]
     public = [spec.name for spec in found if spec.dtype not in (STRING, MAP)]
     if sorted([*public, *hidden]) != sorted(table) or public != [n for n in table if n in public]:
@@ -285,7 +266,7 @@ def _step(item: Mapping[str, Any]) -> HostStep:
     names = []
     for key, count in (("inputs", operator.inputs), ("outputs", operator.outputs)):
         value = item.get(key)
-        if not _is_texts(value) or len(value) != count:  # type: ignore[arg-type]
+        if not is_texts(value) or len(value) != count:  # type: ignore[arg-type]
             raise _malformed(f"{op} has {key} {value!r}")
         names.append(tuple(value))  # type: ignore[arg-type]
     if not isinstance(attributes, dict):

@@ -132,6 +132,7 @@ class HostArtifact(Artifact):
         """Of the library's inputs: only they decide symbols and memory."""
         plan, given = self._host, dict(zip(self._parameters, self._by_name(inputs), strict=True))
         shapes = {plan.coded.get(n, n): getattr(v, "shape", v) for n, v in given.items()}
+        shapes.update(plan.made_shapes(given))
         for spec in plan.maps.values():
             shapes.update((column, (1, len(keys))) for column, keys in spec.columns)
         return [tuple(shapes[spec.name]) for spec in self._signature.inputs]

@@ -16,7 +16,17 @@ from cuvil.frontends.onnx.load import load_model, opset_table
 from cuvil.frontends.onnx.node import Item, ItemList, Nothing
 from cuvil.frontends.onnx.scope import Context, Scope
 from cuvil.frontends.onnx.strings import StringPart, string_part
-from cuvil.frontends.onnx.texts import CODES, VALUES, MapInput, Maps, Texts, host_tree, text_entry
+from cuvil.frontends.onnx.texts import (
+    CODES,
+    MADE,
+    VALUES,
+    HostValue,
+    MapInput,
+    Maps,
+    Texts,
+    host_tree,
+    text_entry,
+)
 from cuvil.frontends.onnx.types import UnsupportedType, dtype_from, type_name
 from cuvil.frontends.onnx.walk import Frame, Walker
 from cuvil.ir.core import Module, Value
@@ -64,7 +74,8 @@ def capture_onnx(
     graph_names = [value.name for value in model.graph.output]
     names = [n for n in graph_names if strings is None or n not in strings.outputs]
     frame = Frame(scope, opset_table(model.opset_import), {})
-    outputs = walker.graph(frame, model.graph, names)
+    graph = model.graph if strings is None else strings.rest(model.graph)
+    outputs = walker.graph(frame, graph, names)
     problems = [*inputs.problems, *context.problems]
     values, labels = _flatten(names, outputs, problems)
     if problems:
@@ -82,8 +93,9 @@ def capture_onnx(
     call = {}
     made = dict(zip(names, outputs, strict=True))
     if strings is not None:
-        parts = [_labels(n, made.get(n)) for n in graph_names]
-        call["host"] = strings.tree(inputs.names(), parts)
+        every = {name: strings.outputs.get(name, made.get(name)) for name in graph_names}
+        tree = host_tree(context.words, inputs.names(), inputs.texts, every)
+        call["host"] = {**tree, "steps": list(strings.steps), "made": strings.made()}
     elif inputs.texts or any(isinstance(item, (Texts, Maps)) for item in outputs):
         call["host"] = host_tree(context.words, inputs.names(), inputs.texts, made)
     return emitter.finish(values, labels, asked, name, source=facts, call=call)
@@ -104,6 +116,7 @@ class _Inputs:
     ) -> None:
         self.context = context
         self.strings = strings.inputs if strings is not None else {}
+        self.handed = strings.handed if strings is not None else {}
         self.dims = InputDims(context.e.context)
         self.dynamic = dynamic
         self.shapes = shapes
@@ -129,11 +142,25 @@ class _Inputs:
             if proto.name in seen:
                 raise InvalidModelError(f"the model has two inputs called {proto.name!r}")
             seen.add(proto.name)
-            apart = proto.name in self.fixed or proto.name in self.strings
-            if not apart and proto.type.HasField("tensor_type"):
+            if proto.name not in self.fixed and proto.type.HasField("tensor_type"):
                 self.dims.learn(*self._dims(proto))
-        numeric = [proto for proto in self.protos if proto.name not in self.strings]
-        return {proto.name: self._declare(proto) for proto in numeric}
+        found: dict[str, Item | None] = {}
+        for proto in self.protos:
+            if proto.name in self.strings and proto.name not in self.handed:
+                entry = {"name": proto.name, "dtype": "str", "shape": self.strings[proto.name]}
+                self.texts[proto.name] = entry
+            else:
+                found[proto.name] = self._declare(proto)
+        made = {n: v for n, v in self.handed.items() if n not in self.strings}
+        return found | {name: self._made(name, value) for name, value in made.items()}
+
+    def _made(self, name: str, value: HostValue) -> Item:
+        """What steps make of strings, as an input of the library."""
+        dims = ["" if d == "?" else d for d in value.shape]
+        shape = self.dims.shape(name, dims, {})
+        if value.dtype is None:
+            return Texts(self.context.e.input(name + CODES, TensorType(shape, I64)))
+        return self.context.e.input(name + MADE, TensorType(shape, value.dtype))
 
     def names(self) -> list[str]:
         """The inputs of the call in order, those of strings too."""

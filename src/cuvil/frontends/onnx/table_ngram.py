@@ -8,6 +8,7 @@ import numpy as np
 
 from cuvil.errors import InvalidModelError
 from cuvil.frontends.onnx.node import Handler, Node, Refused
+from cuvil.frontends.onnx.texts import Texts
 from cuvil.ir.core import Value
 from cuvil.ir.types import F32, I64
 from cuvil.sym.expr import Dim, add
@@ -16,9 +17,11 @@ _MODES = ("TF", "IDF", "TFIDF")
 
 
 def _tfidf(n: Node) -> Value:
-    e, x = n.e, n[0]
-    if "pool_strings" in n.attrs:
-        raise Refused("its n-grams are strings", "do the work on text before the model")
+    e, item = n.e, n.inputs[0]
+    if isinstance(item, Texts) != bool(n.attrs.get("pool_strings")):
+        raise InvalidModelError("TfIdfVectorizer: its pool and its input are of different types")
+    x = item.value if isinstance(item, Texts) else n[0]
+    flat = x.type.rank < 2
     mode = n.text("mode")
     if mode not in _MODES:
         raise InvalidModelError(f"TfIdfVectorizer: mode {mode!r} is not one of {_MODES}")
@@ -35,7 +38,7 @@ def _tfidf(n: Node) -> Value:
         order += places[first : first + len(pool)]
     width = max(places) + 1
     if not counts:
-        return e.broadcast(e.scalar(0, F32), (rows, width) if n[0].type.rank == 2 else (width,))
+        return e.broadcast(e.scalar(0, F32), (width,) if flat else (rows, width))
     found = counts[0] if len(counts) == 1 else e.op("concat", *counts, axis=1)
     out = _placed(n, found, order, width)
     out = e.cast(out, F32)
@@ -53,12 +56,14 @@ def _tfidf(n: Node) -> Value:
         scale = np.ones(width, np.float32)
         scale[places] = weights
         out = e.map("mul", out, e.weight(scale))
-    return out if n[0].type.rank == 2 else e.reshape(out, (width,))
+    return e.reshape(out, (width,)) if flat else out
 
 
 def _pools(n: Node) -> Iterator[tuple[int, int, Sequence[Sequence[int]]]]:
     """(size, number of the first, n-grams) for each size that is asked for."""
-    pool, starts = n.integers("pool_int64s"), n.integers("ngram_counts")
+    starts = n.integers("ngram_counts")
+    texts = n.attrs.get("pool_strings")
+    pool = [n.words.number(w) for w in texts] if texts else n.integers("pool_int64s")
     least, most = n.integer("min_gram_length"), n.integer("max_gram_length")
     if len(n.integers("ngram_indexes")) == 0 or starts != sorted(starts):
         raise InvalidModelError("TfIdfVectorizer: its pool is malformed")

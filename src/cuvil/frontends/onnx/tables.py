@@ -112,7 +112,10 @@ HANDLERS: Mapping[tuple[str, str], Handler] = MappingProxyType(
 )
 
 Reason = tuple[str, str]
-_TEXT = ("strings are not supported", "do the work on text before the model")
+_TEXT = (
+    "it works on strings that are not inputs or constants, or made of those by such operators",
+    "do this work on text outside of the model",
+)
 _RANDOM = ("it draws random numbers", "export the model for inference")
 _SEARCH = ("it searches for a sequence, running a model many times", "run the model by itself")
 _RAGGED = ("it works on packed (ragged) batches", "give each sequence a row of its own")

@@ -15,10 +15,12 @@ from typing import Any, Union
 import numpy as np
 
 from cuvil.ir.core import Value
+from cuvil.ir.types import DType
 
 Array = np.ndarray[Any, Any]
 Key = Union[int, str]
-CODES, VALUES = ".codes", ".values"  # what the library's tensors are called
+CODES, VALUES, MADE = ".codes", ".values", ".made"  # what the library's tensors are called
+Dims = list["int | str"]
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,16 @@ class Texts:
     """A string tensor: the i64 number of each of its strings."""
 
     value: Value
+
+
+@dataclass(frozen=True)
+class HostValue:
+    """A tensor of the steps that run in Python: its name there, its shape ("?" for a size that is
+    unknown), its dtype (None for strings)."""
+
+    value: str
+    shape: Dims
+    dtype: DType | None = None
 
 
 @dataclass(frozen=True)
@@ -84,7 +96,10 @@ def host_tree(
     the library's, ``outputs`` what each output of the graph became."""
     outs: list[dict[str, Any]] = []
     for name, item in outputs.items():
-        if isinstance(item, Texts):
+        if isinstance(item, HostValue):
+            entry = {"name": name, "dtype": "str", "shape": list(item.shape)}
+            outs.append({**entry, "value": item.value})
+        elif isinstance(item, Texts):
             outs.append(text_entry(name, item.value.type.shape))
         elif isinstance(item, Maps):
             first = item.value.type.shape[0]
