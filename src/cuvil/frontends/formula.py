@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Union
+from typing import TypeVar, Union
 
 from cuvil.frontends.emitter import Emitter
 from cuvil.ir.core import Value
 from cuvil.ir.types import BOOL, DType
 
 Number = Union[int, float, bool]
+Same = TypeVar("Same", bound="Term")
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,20 +25,24 @@ class Term:
     def dtype(self) -> DType:
         return self.value.type.dtype
 
-    def map(self, name: str, *others: Operand) -> Term:
-        """``name(self, *others)``"""
-        return Term(self.e, self.e.map(name, self.value, *(self.lift(o).value for o in others)))
+    def of(self: Same, value: Value) -> Same:
+        """Another tensor of this kind and graph."""
+        return type(self)(self.e, value)
 
-    def lift(self, other: Operand) -> Term:
+    def map(self: Same, name: str, *others: Operand) -> Same:
+        """``name(self, *others)``"""
+        return self.of(self.e.map(name, self.value, *(self.lift(o).value for o in others)))
+
+    def lift(self: Same, other: Operand) -> Same:
         """A number as a constant of this dtype."""
         if isinstance(other, Term):
-            return other
-        return Term(self.e, self.e.scalar(other, self.dtype))
+            return self.of(other.value)
+        return self.of(self.e.scalar(other, self.dtype))
 
-    def cast(self, dtype: DType) -> Term:
-        return Term(self.e, self.e.cast(self.value, dtype))
+    def cast(self: Same, dtype: DType) -> Same:
+        return self.of(self.e.cast(self.value, dtype))
 
-    def where(self, yes: Operand, no: Operand) -> Term:
+    def where(self: Same, yes: Operand, no: Operand) -> Same:
         """``yes`` where this condition holds; one of the two must be a tensor."""
         if isinstance(yes, Term):
             no = yes.lift(no)
@@ -45,70 +50,70 @@ class Term:
             assert isinstance(no, Term)
             yes = no.lift(yes)
         condition = self.e.cast(self.value, BOOL)
-        return Term(self.e, self.e.map("select", condition, yes.value, no.value))
+        return self.of(self.e.map("select", condition, yes.value, no.value))
 
-    def __add__(self, other: Operand) -> Term:
+    def __add__(self: Same, other: Operand) -> Same:
         return self.map("add", other)
 
-    def __radd__(self, other: Number) -> Term:
+    def __radd__(self: Same, other: Number) -> Same:
         return self.lift(other).map("add", self)
 
-    def __sub__(self, other: Operand) -> Term:
+    def __sub__(self: Same, other: Operand) -> Same:
         return self.map("sub", other)
 
-    def __rsub__(self, other: Number) -> Term:
+    def __rsub__(self: Same, other: Number) -> Same:
         return self.lift(other).map("sub", self)
 
-    def __mul__(self, other: Operand) -> Term:
+    def __mul__(self: Same, other: Operand) -> Same:
         return self.map("mul", other)
 
-    def __rmul__(self, other: Number) -> Term:
+    def __rmul__(self: Same, other: Number) -> Same:
         return self.lift(other).map("mul", self)
 
-    def __truediv__(self, other: Operand) -> Term:
+    def __truediv__(self: Same, other: Operand) -> Same:
         return self.map("div", other)
 
-    def __rtruediv__(self, other: Number) -> Term:
+    def __rtruediv__(self: Same, other: Number) -> Same:
         return self.lift(other).map("div", self)
 
-    def __neg__(self) -> Term:
+    def __neg__(self: Same) -> Same:
         return self.map("neg")
 
-    def __abs__(self) -> Term:
+    def __abs__(self: Same) -> Same:
         return self.map("abs")
 
-    def __invert__(self) -> Term:
+    def __invert__(self: Same) -> Same:
         return self.map("not")
 
-    def __and__(self, other: Term) -> Term:
+    def __and__(self: Same, other: Term) -> Same:
         return self.map("and", other)
 
-    def __or__(self, other: Term) -> Term:
+    def __or__(self: Same, other: Term) -> Same:
         return self.map("or", other)
 
-    def __lt__(self, other: Operand) -> Term:
+    def __lt__(self: Same, other: Operand) -> Same:
         return self.map("lt", other)
 
-    def __le__(self, other: Operand) -> Term:
+    def __le__(self: Same, other: Operand) -> Same:
         return self.map("le", other)
 
-    def __gt__(self, other: Operand) -> Term:
+    def __gt__(self: Same, other: Operand) -> Same:
         return self.map("gt", other)
 
-    def __ge__(self, other: Operand) -> Term:
+    def __ge__(self: Same, other: Operand) -> Same:
         return self.map("ge", other)
 
-    def equals(self, other: Operand) -> Term:
+    def equals(self: Same, other: Operand) -> Same:
         return self.map("eq", other)
 
-    def polynomial(self, coefficients: Sequence[float]) -> Term:
+    def polynomial(self: Same, coefficients: Sequence[float]) -> Same:
         """By Horner's scheme, the highest power first."""
         out = self.lift(coefficients[0])
         for number in coefficients[1:]:
             out = out * self + number
         return out
 
-    def chebyshev(self, coefficients: Sequence[float]) -> Term:
+    def chebyshev(self: Same, coefficients: Sequence[float]) -> Same:
         """Half the sum of a Chebyshev series by Clenshaw's recurrence, the highest term first;
         the argument is twice the polynomials' own (chbevl of the Cephes library)."""
         older, old, new = self.lift(0.0), self.lift(0.0), self.lift(coefficients[0])
