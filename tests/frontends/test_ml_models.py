@@ -243,10 +243,11 @@ def test_strings_pass_through_the_library() -> None:
         compiled.run({**inputs, "more": np.zeros((1, 1))})
 
 
-def test_what_needs_the_letters_of_strings_is_refused() -> None:
-    nodes = [_node("Cast", "words", "y", to=FLOAT)]
-    model = model_of(nodes, [tensor("words", STRING, ["N"])], [tensor("y", FLOAT, ["N"])])
-    with pytest.raises(UnsupportedOpError, match="strings are not supported"):
+def test_what_needs_the_letters_of_made_strings_is_refused() -> None:
+    encode = _node("LabelEncoder", "x", "words", ML, keys_int64s=[1], values_strings=["7"])
+    nodes = [encode, _node("Cast", "words", "y", to=FLOAT)]
+    model = model_of(nodes, [tensor("x", INT64, ["N"])], [tensor("y", FLOAT, ["N"])])
+    with pytest.raises(UnsupportedOpError, match="Cast_1: strings are not supported"):
         capture_onnx(model)
 
 
