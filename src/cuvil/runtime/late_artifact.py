@@ -14,7 +14,7 @@ import numpy as np
 
 from cuvil.errors import InputError
 from cuvil.runtime.arena import EMPTY
-from cuvil.runtime.arrays import Slot, torch_dtype, view_input
+from cuvil.runtime.arrays import Slot, new_output, torch_dtype, view_input
 from cuvil.runtime.artifact import Artifact, failure
 from cuvil.runtime.native import Model, NativeLibrary
 from cuvil.runtime.tree import CallTree
@@ -111,6 +111,9 @@ def _adopted(
     free = model.library.functions.cuvil_free
     size = slot.size * math.prod(shape)
     buffer = (ctypes.c_char * size).from_address(address)
+    if size == 0:
+        free(address)
+        return new_output(slot, shape, as_torch).keep
     if size <= _COPIED:
         raw = np.empty(size, np.uint8)
         ctypes.memmove(raw.ctypes.data, address, size)

@@ -26,7 +26,7 @@ class Naming:
 
     def __init__(self, traced: Traced) -> None:
         self.traced = traced
-        self.symbols = TorchSymbols()
+        self.symbols = TorchSymbols(traced.program.range_constraints)
         self.bounds: Bounds = dict(traced.spec.bounds)
         self.constraints: list[Constraint] = []
         self.aliases: dict[str, Dim] = {}

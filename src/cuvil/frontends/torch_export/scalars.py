@@ -12,7 +12,7 @@ from cuvil.frontends.emitter import Emitter
 from cuvil.frontends.torch_export.call import Refused
 from cuvil.frontends.torch_export.symbols import TorchSymbols, Untranslatable
 from cuvil.ir.core import Value
-from cuvil.ir.types import F64
+from cuvil.ir.types import F64, I64
 from cuvil.sym.expr import Dim, Expr
 
 _BINARY: Mapping[str, str] = {
@@ -53,7 +53,7 @@ def scalar_result(
 
 def _integer(
     e: Emitter, symbols: TorchSymbols, key: str, args: Sequence[Any], meta: torch.SymInt
-) -> Dim:
+) -> Dim | Value:
     try:
         return symbols.dim(meta)
     except Untranslatable:
@@ -63,19 +63,37 @@ def _integer(
         if known is not None and len(known) == 1:
             symbols.bind(meta, known[0])
             return known[0]
-        raise Refused("a Python number is read from a tensor's data")
+        return _read(e, symbols, args[0], meta)
     if key == "sym_size" and isinstance(args[0], Value):
         size: Dim = args[0].type.shape[args[1]]
         return size
     if key in _PYTHON and all(isinstance(a, (int, Expr)) for a in args):
         number: Dim = _PYTHON[key](*args)
         return number
+    if key in _BINARY and key not in ("truediv", "pow"):
+        return e.map(_BINARY[key], *(_as_i64(e, a) for a in args))
+    if key == "neg":
+        return e.map("neg", _as_i64(e, args[0]))
     raise Refused("an integer depends on a tensor's data")
+
+
+def _read(e: Emitter, symbols: TorchSymbols, value: Value, meta: torch.SymInt) -> Dim | Value:
+    """A number read from a tensor: a late symbol where it can't be negative, as a size is."""
+    flat = e.cast(e.reshape(value, (1,)), I64)
+    span = symbols.range_of(meta)
+    if span is None:
+        return e.reshape(flat, ())
+    (dim,) = e.bind(flat, ["item"], "a number read from a tensor", [span[1]])
+    e.context.require(dim, ">=", span[0], "torch's range of a number read from a tensor")
+    symbols.bind(meta, dim)
+    return dim
 
 
 def _float(e: Emitter, key: str, args: Sequence[Any]) -> Value:
     """Float arithmetic on sizes happens in f64, as Python does it."""
     values = [_as_f64(e, a) for a in args]
+    if key in ("item", "_local_scalar_dense"):
+        return e.reshape(values[0], ())
     if key in ("sym_float", "float", "ToFloat"):
         return values[0]
     if key in _BINARY:
@@ -83,6 +101,14 @@ def _float(e: Emitter, key: str, args: Sequence[Any]) -> Value:
     if key in _UNARY:
         return e.map(_UNARY[key], values[0])
     raise Refused(f"the float function {key} of sizes")
+
+
+def _as_i64(e: Emitter, item: Any) -> Value:
+    if isinstance(item, Value):
+        return e.cast(item, I64)
+    if isinstance(item, Expr):
+        return e.dims([item], scalar=True)
+    return e.scalar(item, I64)
 
 
 def _as_f64(e: Emitter, item: Any) -> Value:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import reduce
 from typing import Any
@@ -35,12 +35,22 @@ class Untranslatable(Exception):
 class TorchSymbols:
     """The dim that each of torch's symbols (``s77``, ``u0``) stands for.
 
-    ``assumed`` are conditions under which the dims given so far are right.
+    ``assumed`` are conditions under which the dims given so far are right. ``ranges`` are the
+    values that torch knows a symbol to have, by its name.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, ranges: Mapping[Any, Any] | None = None) -> None:
         self.table: dict[str, Dim] = {}
         self.assumed: list[Constraint] = []
+        self.ranges = {str(key): span for key, span in (ranges or {}).items()}
+
+    def range_of(self, size: Any) -> tuple[int, int | None] | None:
+        """The inclusive bounds of a lone symbol that can't be negative; else None."""
+        span = self.ranges.get(str(size.node.expr))
+        if span is None or not span.lower.is_Integer or int(span.lower) < 0:
+            return None
+        bounded = span.upper.is_Integer and int(span.upper) < 1 << 31
+        return int(span.lower), int(span.upper) if bounded else None
 
     def dim(self, size: Any) -> Dim:
         """An ``int`` or ``SymInt`` as a dim. Raises Untranslatable."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cuvil.frontends.torch_export.call import Call, Rule
+from cuvil.frontends.torch_export.table_select import mask_of, places
 from cuvil.ir.core import Value
 from cuvil.ir.types import BOOL, DType
 
@@ -207,7 +208,10 @@ def choose(c: Call, condition: Value, yes: Value, no: Value) -> Value:
     return c.e.map("select", c.e.cast(condition, BOOL), yes, no)
 
 
-def _where(c: Call) -> Value:
+def _where(c: Call) -> Value | list[Value]:
+    """With a condition alone, the places where it holds."""
+    if "self" not in c.args:
+        return places(c.e, mask_of(c.e, c.tensor("condition")))
     yes, no = c.as_value(c["self"], c.dtype), c.as_value(c["other"], c.dtype)
     return choose(c, c.tensor("condition"), yes, no)
 

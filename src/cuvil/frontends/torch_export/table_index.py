@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from cuvil.frontends.torch_export.call import Call, Refused, Rule
 from cuvil.frontends.torch_export.table_arithmetic import choose
+from cuvil.frontends.torch_export.table_select import with_masks
 from cuvil.ir.core import Value
 from cuvil.ir.types import BOOL, I64
 from cuvil.sym.expr import Dim
@@ -56,13 +57,8 @@ def _from_zero(c: Call, index: Value, size: Dim) -> Value:
     return choose(c, c.e.with_scalar("lt", index, 0), shifted, index)
 
 
-def _indexed_axes(c: Call, x: Value, indices: Sequence[Value | None]) -> list[int]:
-    axes = [i for i, index in enumerate(indices) if index is not None]
-    for i in axes:
-        index = indices[i]
-        if index is not None and index.type.dtype.name in ("bool", "u8"):
-            raise Refused("a mask as an index gives a size that depends on data")
-    return axes
+def _indexed_axes(indices: Sequence[Value | None]) -> list[int]:
+    return [i for i, index in enumerate(indices) if index is not None]
 
 
 def _joined(c: Call, x: Value, indices: Sequence[Value]) -> Value:
@@ -78,8 +74,8 @@ def _index(c: Call) -> Value:
     """x[i, :, j]: advanced indexing by NumPy's rule. Indices next to one another leave their
     result in their place, others at the front."""
     x, e = c.first, c.e
-    indices = list(c["indices"])
-    axes = _indexed_axes(c, x, indices)
+    indices = with_masks(e, c["indices"])
+    axes = _indexed_axes(indices)
     if not axes:
         return x
     if len(axes) == 1:
@@ -107,7 +103,8 @@ def _index_put(c: Call) -> Value:
     given = [i for i in indices if i is not None]
     if len(given) == 1 and given[0].type.dtype == BOOL:
         return _masked_put(c, x, indices, values, accumulate)
-    axes = _indexed_axes(c, x, indices)
+    indices = with_masks(e, indices)
+    axes = _indexed_axes(indices)
     rest = [i for i in range(x.type.rank) if i not in axes]
     order = [*axes, *rest]
     front = e.transpose(x, order)

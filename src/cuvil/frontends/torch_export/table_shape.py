@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cuvil.frontends.torch_export.call import Call, Refused, Rule
+from cuvil.frontends.torch_export.table_select import repeated_places
 from cuvil.ir.core import Value
 from cuvil.ir.types import I64
 from cuvil.sym.expr import Dim, add, floordiv, mul, product
@@ -98,15 +99,19 @@ def _repeat(c: Call) -> Value:
 
 
 def _repeat_interleave(c: Call) -> Value:
-    """Each element repeated in place; a tensor of counts has a size that depends on data."""
+    """Each element repeated in place, as often as a number or a tensor of counts says."""
     repeats, x = c["repeats"], c.first
-    if isinstance(repeats, Value):
-        raise Refused("the number of repeats depends on data")
+    if "self" not in c.args:
+        return repeated_places(c, x, c.args.get("output_size"))
     if c.args.get("dim") is None:
         x, axis = c.e.reshape(x, [x.type.elements]), 0
     else:
         axis = c.axis("dim")
     shape = x.type.shape
+    if isinstance(repeats, Value):
+        line = c.e.broadcast(repeats, (shape[axis],))
+        at = repeated_places(c, line, c.args.get("output_size"))
+        return c.e.op("gather", x, at, axis=axis, from_end=False)
     wide = c.e.broadcast(
         c.e.unsqueeze(x, axis + 1), (*shape[: axis + 1], repeats, *shape[axis + 1 :])
     )
