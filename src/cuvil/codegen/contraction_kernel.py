@@ -11,8 +11,8 @@ from cuvil.analysis.contraction_views import (
     is_byte_product,
     matmul_form,
 )
-from cuvil.analysis.index_map import LOCAL, Index, View, delinearize, trace_view
-from cuvil.codegen.kernel import Kernel
+from cuvil.analysis.index_map import Index, View, delinearize, trace_view
+from cuvil.codegen.kernel import THREADS, Kernel
 from cuvil.codegen.loops import Loop, loop_facts, loop_names
 from cuvil.codegen.scalar import Point, Writer, buffer_name
 from cuvil.errors import CuvilError, UnsupportedNode, UnsupportedOpError
@@ -22,7 +22,6 @@ from cuvil.sym.expr import Dim, add, floordiv, minimum, mul, product, symbol
 from cuvil.sym.facts import Facts
 from cuvil.target.base import Target
 
-THREADS = f"{LOCAL}threads"
 SHORT_RUN = 16
 """Channels below which conv.hpp copies kernel rows (CONV_SHORT_RUN)."""
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from cuvil.analysis.index_map import LOCAL
 from cuvil.ir.core import Value
 from cuvil.ir.types import DType
 from cuvil.sym.expr import Dim, symbol, symbols_of
+
+THREADS = f"{LOCAL}threads"  # how many threads a call may use, as a symbol
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from cuvil.codegen.contraction_kernel import THREADS
 from cuvil.codegen.cxx_expr import cxx
-from cuvil.codegen.kernel import symbol_name
+from cuvil.codegen.kernel import THREADS, symbol_name
 from cuvil.errors import CuvilError
 from cuvil.ir.core import Function, Op, Value
 from cuvil.ir.late import bound_by, call_symbols, checked, late_symbols

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from cuvil.codegen.contraction_kernel import THREADS, contraction_kernel
+from cuvil.codegen.contraction_kernel import contraction_kernel
 from cuvil.codegen.cxx_expr import cxx
 from cuvil.codegen.entry import EntryWriter
-from cuvil.codegen.kernel import Kernel, symbol_name
+from cuvil.codegen.kernel import THREADS, Kernel, symbol_name
 from cuvil.codegen.late import LateSteps
 from cuvil.codegen.map_kernel import map_kernel
 from cuvil.codegen.reduce_kernel import reduce_kernel

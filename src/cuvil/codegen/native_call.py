@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cuvil.codegen.kernel import Kernel
+from cuvil.codegen.kernel import THREADS, Kernel
 from cuvil.codegen.scalar import Writer
 from cuvil.ir.core import Op, Value
 from cuvil.ir.types import Shape
@@ -32,7 +32,7 @@ class NativeCall:
     def __init__(self, op: Op, facts: Facts) -> None:
         self.op = op
         self.kernel = Kernel(op.short)
-        self.writer = Writer(self.kernel, facts)
+        self.writer = Writer(self.kernel, facts, {THREADS: "rc.threads"})
         self.outputs = [
             self.kernel.buffer(r, f"out{i}", out=True) for i, r in enumerate(op.results)
         ]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from cuvil.codegen.contraction_kernel import THREADS
-from cuvil.codegen.kernel import Kernel
+from cuvil.codegen.kernel import THREADS, Kernel
 from cuvil.codegen.native_call import NativeCall
 from cuvil.ir.core import Op
 from cuvil.sym.expr import mul, symbol

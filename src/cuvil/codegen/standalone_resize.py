@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cuvil.codegen.contraction_kernel import THREADS
-from cuvil.codegen.kernel import Kernel, storage
+from cuvil.codegen.kernel import THREADS, Kernel, storage
 from cuvil.codegen.native_call import NativeCall, flag, round_up
 from cuvil.codegen.scalar import literal
 from cuvil.ir.core import Op

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from cuvil.codegen.contraction_kernel import THREADS
-from cuvil.codegen.kernel import Kernel, storage
+from cuvil.codegen.kernel import THREADS, Kernel, storage
 from cuvil.codegen.native_call import NativeCall, flag, split_axis
 from cuvil.ir.core import Op
 from cuvil.sym.expr import mul, symbol

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cuvil.codegen.contraction_kernel import THREADS
-from cuvil.codegen.kernel import Kernel
+from cuvil.codegen.kernel import THREADS, Kernel
 from cuvil.codegen.native_call import NativeCall, flag
 from cuvil.ir.core import Op
 from cuvil.ir.types import Shape
