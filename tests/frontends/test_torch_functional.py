@@ -81,6 +81,19 @@ def test_bags_of_embeddings(mode: str) -> None:
                index[:6].reshape(2, 3), table, _x(2, 3))  # fmt: skip
 
 
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+def test_sampling_of_volumes(padding: str) -> None:
+    x, grid = _x(2, 2, 4, 3, 5), _x(2, 2, 3, 2, 3)
+    for mode in ("bilinear", "nearest"):
+        for corners in (True, False):
+            _check(
+                lambda x, g, mode=mode, corners=corners: F.grid_sample(
+                    x, g, mode=mode, padding_mode=padding, align_corners=corners
+                ),
+                x, grid,
+            )  # fmt: skip
+
+
 def test_statistics_kept_by_the_model_stay_as_they_are() -> None:
     class Training(torch.nn.Module):
         def __init__(self) -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import cuvil
-from cuvil.errors import UnsupportedOpError
+from cuvil.errors import UnsupportedOpError, VerificationError
 from cuvil.frontends.torch_export import capture_torch
 from tests.frontends.torch_helper import Fn, assert_same, interpret
 
@@ -126,3 +126,19 @@ def test_an_artifact_solves_batches_of_any_size() -> None:
     a, b = _matrix(5, 4, 4), _matrix(5, 4, 2)
     for have, want in zip(compiled(a, b), model(a, b), strict=True):
         torch.testing.assert_close(have, want, rtol=1e-3, atol=1e-4)
+
+
+def test_vectors_of_another_sign_are_told_from_a_fault() -> None:
+    class Turned(torch.nn.Module):
+        """Eager torch gives the other sign; a capture can't tell."""
+
+        def forward(self, a: torch.Tensor) -> torch.Tensor:
+            vectors = torch.linalg.eigh(a)[1]
+            if torch.compiler.is_exporting():
+                return vectors
+            lead = vectors.gather(-2, vectors.abs().argmax(-2, keepdim=True)).sign()
+            return -vectors * lead
+
+    a = _matrix(3, 3)
+    with pytest.raises(VerificationError, match="free in their sign"):
+        cuvil.compile(Turned(), example_inputs=(a @ a.mT,))
