@@ -6,6 +6,7 @@ import random
 
 import numpy as np
 
+from cuvil.frontends.branches import filled, joined
 from cuvil.frontends.emitter import Emitter
 from cuvil.ir.control import FOR, STEP, WHILE
 from cuvil.ir.core import Module, Value
@@ -40,8 +41,10 @@ class Programs:
         for _ in range(count):
             kind = self.random.random()
             here = [*pool, *made]
-            if depth and kind < 0.25:
+            if depth and kind < 0.2:
                 made += self.branch(here, depth - 1)
+            elif depth and kind < 0.28:
+                made.append(self.unequal(here, depth - 1))
             elif depth and kind < 0.5:
                 made += self.loop(here, depth - 1)
             else:
@@ -51,7 +54,7 @@ class Programs:
     def step(self, pool: list[Value]) -> Value:
         e = self.e
         a, b = self.random.choice(pool), self.random.choice(pool)
-        kind = self.random.randrange(5)
+        kind = self.random.randrange(6)
         if kind == 0:
             total = e.op("reduce_mean", a, axes=(1,), keepdims=True)
             return e.op("tanh", e.map("sub", b, total))
@@ -63,7 +66,38 @@ class Programs:
             return e.op("tanh", e.map("add", turned, b))
         if kind == 3:
             return e.op("cumsum", e.with_scalar("mul", a, 0.02), axis=1)
+        if kind == 4:
+            return self.fit(self.some(a))
         return e.op("tanh", e.map(self.random.choice(MAPS), a, b))
+
+    def some(self, value: Value) -> Value:
+        """The columns whose first element is positive: [3, late]."""
+        e = self.e
+        row = e.reshape(e.slice(value, 0, 0, 1), (N,))
+        places = e.positions(e.with_scalar("gt", row, 0.0), "some", "positive columns")
+        return e.op("gather", value, places, axis=1)
+
+    def fit(self, value: Value) -> Value:
+        """Columns of any number as [3, n]."""
+        total = self.e.op("reduce_sum", value, axes=(1,), keepdims=True)
+        scaled = self.e.with_scalar("mul", total, 0.1)
+        return self.e.op("tanh", self.e.broadcast(scaled, TYPE.shape))
+
+    def unequal(self, pool: list[Value], depth: int) -> Value:
+        """A branch that gives some columns, and one that gives others; made of one size again."""
+        flag = self.flag(pool)
+        seeds = [self.random.random() for _ in range(2)]
+
+        def body(number: int) -> list[Value]:
+            again, self.random = self.random, random.Random(seeds[number])
+            made = self.block(pool, depth, 2)
+            found = self.some(made[-1]) if number else self.e.slice(made[-1], 1, 1, 1000)
+            self.random = again
+            return [found, made[0]]
+
+        bodies = [lambda: body(0), lambda: body(1)]
+        few, _ = joined(self.e, flag, bodies, [filled(self.e, b) for b in bodies])
+        return self.fit(self.e.op("tanh", few))
 
     def flag(self, pool: list[Value]) -> Value:
         total = self.e.op(

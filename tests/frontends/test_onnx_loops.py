@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,13 @@ from cuvil.ir.core import Module
 from cuvil.ir.parser import parse_module
 from cuvil.ir.printer import print_module
 from cuvil.ir.weights import weights_of
+from cuvil.package.format import open_package
 from cuvil.passes.pipeline import lower
 from cuvil.reference.interpreter import run_module
+from cuvil.runtime.artifact import Artifact
 from tests.codegen.compile_graph import build, outputs_of
 from tests.frontends.onnx_models import FLOAT, INT64, model, node
+from tests.runtime.dltensor import CModel, tensor
 
 Array = np.ndarray[Any, Any]
 BOOL = TensorProto.BOOL
@@ -248,7 +252,7 @@ def test_three_deep() -> None:
     both(proto, calls, 1e-4)
 
 
-def test_what_a_branch_needs_is_asked_where_it_runs() -> None:
+def test_what_a_branch_needs_is_asked_where_it_runs(tmp_path: Path) -> None:
     """Each branch squeezes an axis of another input, whose size is checked by that branch alone."""
 
     def branch(source: str) -> Any:
@@ -269,6 +273,19 @@ def test_what_a_branch_needs_is_asked_where_it_runs() -> None:
                 with pytest.raises(ShapeConstraintError, match=rule) as caught:
                     run(call)
                 assert "squeeze" in str(caught.value) and f"{rule[0]} = 3" in str(caught.value)
+            code, message = _from_c(artifact, tmp_path, call)
+            assert code == 6 and f"the constraint {rule} (from" in message, message
+
+
+def _from_c(artifact: Artifact, folder: Path, call: Mapping[str, Array]) -> tuple[int, str]:
+    """The code and the message of a call through the C interface."""
+    path = folder / "m.cuvilpkg"
+    artifact.save(path)
+    library = CModel(bytes(open_package(path).library), folder, np.zeros(0, np.uint8))
+    assert library.create() == 0, library.status.text
+    inputs = [tensor(call[spec.name]) for spec in artifact.inputs]
+    code = library.run(inputs, [tensor(np.zeros(2, F))])
+    return code, library.status.text
 
 
 def test_branches_of_different_sizes() -> None:

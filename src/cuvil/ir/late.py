@@ -46,6 +46,18 @@ def checked(function: Function) -> list[Constraint]:
     return [c for c in function.constraints if c.symbols() <= known]
 
 
+def first_place(block: Block, names: Iterable[str]) -> Op:
+    """The op before which something may stand that mentions these symbols: the block's first, or
+    the one after the last that binds any of them."""
+    wanted = set(names)
+    found = block.first
+    for op in block.ops:
+        if wanted.intersection(bound_by(op)):
+            found = op.next
+    assert found is not None
+    return found
+
+
 def mentioned(op: Op) -> set[str]:
     """Names of the symbols in an op's attributes and its results' types, those of its regions'
     ops too; ``binds`` aside."""

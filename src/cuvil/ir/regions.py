@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from cuvil.ir.builder import Builder
 from cuvil.ir.control import REQUIRE, require_attrs
 from cuvil.ir.core import Block, Op, Value
-from cuvil.ir.late import binders
+from cuvil.ir.late import first_place
 from cuvil.ir.types import TensorType
 from cuvil.sym.constraint import Constraint
 
@@ -70,16 +70,9 @@ class Region:
         """End the block: the constraints that hold in it come first, or as soon as the late symbols
         in them are bound, the results last."""
         builder.op("cuvil.yield", results, result_types=())
-        late = binders(self.block)
-        order = {id(op): i for i, op in enumerate(self.block.ops)} if late else {}
         for constraint in reversed(own):
             op = Op(REQUIRE, attrs=require_attrs(constraint), loc=builder.loc)
-            waits = [late[name] for name in constraint.symbols() if name in late]
-            anchor = self.block.first
-            if waits:
-                anchor = max(waits, key=lambda binder: order[id(binder)]).next
-            assert anchor is not None
-            self.block._insert_before(anchor, op)
+            self.block._insert_before(first_place(self.block, constraint.symbols()), op)
 
 
 def align_captures(regions: Sequence[Region]) -> list[Value]:

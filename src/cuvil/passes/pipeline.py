@@ -87,7 +87,7 @@ def everywhere(function: Function, step: Pass, fuel: Fuel, trace: Trace | None =
     known = len(function.constraints)
     step.run(rewriter)
     if isinstance(function, RegionView):
-        rewriter.require_first(function.body, function.constraints[known:])
+        rewriter.require(function.body, function.constraints[known:])
     for op in list(function.body.ops):
         if is_control(op):
             for block in op.regions:

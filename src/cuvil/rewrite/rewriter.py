@@ -15,6 +15,7 @@ from cuvil.ir.builder import Builder
 from cuvil.ir.clone import ValueMap, clone_op
 from cuvil.ir.control import REQUIRE, constraint_of, require_attrs
 from cuvil.ir.core import UNKNOWN, Block, Function, Location, Op, Value
+from cuvil.ir.late import first_place
 from cuvil.ir.types import TensorType
 from cuvil.ops.base import ShapeContext
 from cuvil.ops.typing import Inference
@@ -120,11 +121,10 @@ class Rewriter:
         """The only result of a new op at the insertion point."""
         return self.op(name, operands, attrs).result
 
-    def require_first(self, block: Block, constraints: Sequence[Constraint]) -> None:
-        """Let these constraints hold wherever ``block`` is run."""
+    def require(self, block: Block, constraints: Sequence[Constraint]) -> None:
+        """Let these constraints hold wherever ``block`` is run, from where their symbols are."""
         for constraint in reversed(constraints):
-            assert block.first is not None
-            self.at(block.first)
+            self.at(first_place(block, constraint.symbols()))
             self.op(REQUIRE, attrs=require_attrs(constraint), result_types=())
 
     def inline(self, block: Block, operands: Sequence[Value]) -> list[Value]:
