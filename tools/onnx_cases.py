@@ -187,12 +187,9 @@ def outcomes(cases: Sequence[NodeCase], folder: Path, batch: int = 300) -> list[
     """What becomes of the cases, interpreted and compiled; ``folder`` keeps objects."""
     found, captured = [], []
     for case in cases:
-        outcome, made = _capture(case)
+        outcome, made = _interpreted(case)
         found.append(outcome)
-        if made is not None:
-            wrong = case.problem(made.regrouped(_interpret(made.module, made.inputs)))
-            outcome.wrong = f"interpreted: {wrong}" if wrong else ""
-            captured.append(made)
+        captured += [] if made is None else [made]
     alone = [c for c in captured if c.module.call.get("host")]
     together = [c for c in captured if not c.module.call.get("host")]
     for start in range(0, len(together), batch):
@@ -200,6 +197,19 @@ def outcomes(cases: Sequence[NodeCase], folder: Path, batch: int = 300) -> list[
     for one in alone:
         _run_alone(one)
     return found
+
+
+def interpreted(case: NodeCase) -> Outcome:
+    """What becomes of a case by the reference interpreter alone."""
+    return _interpreted(case)[0]
+
+
+def _interpreted(case: NodeCase) -> tuple[Outcome, _Captured | None]:
+    outcome, made = _capture(case)
+    if made is not None:
+        wrong = case.problem(made.regrouped(_interpret(made.module, made.inputs)))
+        outcome.wrong = f"interpreted: {wrong}" if wrong else ""
+    return outcome, made
 
 
 def _choices(inputs: Mapping[str, Any]) -> Iterator[dict[str, Array]]:

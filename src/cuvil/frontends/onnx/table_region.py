@@ -6,10 +6,11 @@ import math
 
 from cuvil.errors import InvalidModelError
 from cuvil.frontends.onnx.node import Handler, Node
+from cuvil.frontends.onnx.table_shape import index_grid
 from cuvil.frontends.onnx.types import dtype_from
 from cuvil.ir.core import Value
 from cuvil.ir.types import F32, F64, I32
-from cuvil.sym.expr import add, floordiv, mul
+from cuvil.sym.expr import add, floordiv
 
 
 def _roi_align(n: Node) -> Value:
@@ -43,11 +44,10 @@ def _det(n: Node) -> Value:
         raise InvalidModelError(f"Det needs matrices, got {n[0].type}")
     x = n[0] if n.dtype() == F64 else e.cast(n[0], F32)
     factors, pivots, _ = e.results("lu_factor", x, pivot=True)
-    batch, size = x.type.shape[:-2], x.type.shape[-1]
-    axis = len(batch)
-    flat = e.reshape(factors, (*batch, mul(size, size)))
-    step = n.size(x.type.shape, axis, "the size of the matrices") + 1
-    diagonal = e.slice(flat, axis, 0, mul(size, size), step)
+    axis = x.type.rank - 2
+    row, column = index_grid(n, factors.type.shape)
+    diagonal = e.map("select", e.op("eq", row, column), factors, e.scalar(0, x.type.dtype))
+    diagonal = e.op("reduce_sum", diagonal, axes=(axis + 1,), keepdims=False)
     out = e.op("reduce_prod", diagonal, axes=(axis,), keepdims=False)
     line = e.op("iota", shape=pivots.type.shape, axis=axis, dtype=I32)
     moved = e.cast(e.op("ne", pivots, e.with_scalar("add", line, 1)), I32)
