@@ -16,6 +16,7 @@ from cuvil.build.driver import compiler_path
 from cuvil.build.library import NATIVE_DIR, build_library
 from cuvil.codegen.abi import emit_abi
 from cuvil.ir.signature import Signature, TensorSpec
+from cuvil.ir.types import DTYPES
 from cuvil.options import Options
 from cuvil.package.hash64 import hash64
 from tests.runtime import sample as samples
@@ -226,6 +227,39 @@ def test_an_index_outside(folder: Path) -> None:
     assert model.run([tensor(np.array([2, -9]))], [y]) == 14
     assert model.status.text == "the model looked up index -9 in a dimension of size 8"
     assert model.run([tensor(np.array([0, 1]))], [y]) == OK and model.status.text == ""
+
+
+# (type code, bits) of dlpack.h 1.1; elements of less than 8 bits are padded to a byte each.
+_DLPACK = {
+    "f64": (2, 64), "f32": (2, 32), "f16": (2, 16), "bf16": (4, 16), "i64": (0, 64), "i32": (0, 32),
+    "i16": (0, 16), "i8": (0, 8), "u64": (1, 64), "u32": (1, 32), "u16": (1, 16), "u8": (1, 8),
+    "bool": (6, 8), "f8e4m3fn": (10, 8), "f8e4m3fnuz": (11, 8), "f8e5m2": (12, 8),
+    "f8e5m2fnuz": (13, 8), "f8e8m0fnu": (14, 8), "f6e2m3fn": (15, 6), "f6e3m2fn": (16, 6),
+    "f4e2m1fn": (17, 4), "i4": (0, 4), "u4": (1, 4), "i2": (0, 2), "u2": (1, 2),
+}  # fmt: skip
+
+
+def test_every_dtype_has_its_dlpack_code(folder: Path) -> None:
+    model = CModel(samples.library(samples.copies()), folder)
+    assert model.create() == OK
+
+    def typed(data: np.ndarray, dtype: str) -> DLTensor:
+        made = tensor(data, shape=(3,))
+        made.dtype = DataType(*_DLPACK[dtype], 1)
+        return made
+
+    blocks = [np.arange(24, dtype=np.uint8) for _ in _DLPACK]
+    results = [np.zeros(24, np.uint8) for _ in _DLPACK]
+    assert list(_DLPACK) == list(DTYPES)
+    inputs = [typed(b, d) for b, d in zip(blocks, _DLPACK, strict=True)]
+    outputs = [typed(b, d) for b, d in zip(results, _DLPACK, strict=True)]
+    assert model.run(inputs, outputs) == OK, model.status.text
+    for given, found, dtype in zip(blocks, results, DTYPES.values(), strict=True):
+        size = 3 * dtype.size
+        assert found[:size].tolist() == given[:size].tolist() and not found[size:].any()
+    inputs[-1].dtype = DataType(1, 8, 1)
+    assert model.run(inputs, outputs) == DTYPE
+    assert "expected u2 (code 1, 2 bits, 1 lane)" in model.status.text
 
 
 def test_weights_are_checked(folder: Path) -> None:
