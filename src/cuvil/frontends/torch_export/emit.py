@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from cuvil.errors import InvalidModelError
 from cuvil.frontends.emitter import Emitter
 from cuvil.frontends.torch_export.symbols import plain_bound, tighten
+from cuvil.frontends.torch_export.weights import saturates
 from cuvil.ir.core import Value
-from cuvil.ir.types import Shape
+from cuvil.ir.types import F8E8M0, NARROW_FLOATS, DType, Shape
 from cuvil.sym.constraint import Constraint
 from cuvil.sym.expr import Dim, Expr, evaluate
 
@@ -28,6 +30,14 @@ class TorchEmitter(Emitter):
             return evaluate(dim, self.sizes)
         except KeyError:
             return None
+
+    def cast(self, value: Value, dtype: DType) -> Value:
+        """As torch rounds to 8-bit floats: by table, not all of them saturate."""
+        if dtype not in NARROW_FLOATS or value.type.dtype == dtype:
+            return super().cast(value, dtype)
+        if dtype == F8E8M0:
+            raise InvalidModelError(f"casts to {dtype} are not supported", where=str(self.loc))
+        return self.op("cast", value, dtype=dtype, saturate=saturates(dtype))
 
     def map(self, name: str, *operands: Value, **attrs: object) -> Value:
         rank = max((v.type.rank for v in operands), default=0)

@@ -9,7 +9,7 @@ import torch
 from torch.export import ExportedProgram
 
 from cuvil.errors import InvalidModelError
-from cuvil.ir.types import BF16, DTYPES, DType
+from cuvil.ir.types import BF16, DTYPES, DType, dtype_of
 
 Array = np.ndarray[Any, Any]
 
@@ -19,35 +19,50 @@ _DTYPES: dict[torch.dtype, DType] = {
         "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16",
         "int64": "i64", "int32": "i32", "int16": "i16", "int8": "i8",
         "uint64": "u64", "uint32": "u32", "uint16": "u16", "uint8": "u8", "bool": "bool",
+        "float8_e4m3fn": "f8e4m3fn", "float8_e4m3fnuz": "f8e4m3fnuz", "float8_e5m2": "f8e5m2",
+        "float8_e5m2fnuz": "f8e5m2fnuz", "float8_e8m0fnu": "f8e8m0fnu",
     }.items()
+    if hasattr(torch, long)
 }  # fmt: skip
 
 
 def dtype_from_torch(dtype: torch.dtype) -> DType:
-    """The element type. Raises InvalidModelError for complex, quantised and 8-bit floats."""
+    """The element type. Raises InvalidModelError for complex and quantised ones, and for those
+    of less than 8 bits."""
     found = _DTYPES.get(dtype)
     if found is None:
-        raise InvalidModelError(
-            f"tensors of {dtype} are not supported", hint=f"use one of {', '.join(DTYPES)}"
-        )
+        known = ", ".join(map(str, _DTYPES.values()))
+        raise InvalidModelError(f"tensors of {dtype} are not supported", hint=f"use one of {known}")
     return found
 
 
 def to_numpy(tensor: torch.Tensor) -> Array:
     """The tensor's data; it shares memory where the tensor is contiguous and on the CPU."""
     plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
-    if plain.dtype == torch.bfloat16:
-        return plain.view(torch.int16).numpy().view(BF16.numpy)
-    dtype_from_torch(plain.dtype)
+    dtype = dtype_from_torch(plain.dtype)
+    if dtype == BF16 or dtype.is_narrow:  # types of ml_dtypes, which torch doesn't know
+        raw = plain.view(torch.int16 if dtype == BF16 else torch.uint8)
+        return raw.numpy().view(dtype.numpy)
     return plain.numpy()
 
 
 def to_tensor(array: Array) -> torch.Tensor:
     """The array's data as a tensor of its own; the inverse of :func:`to_numpy`."""
     plain = np.array(array, order="C")
-    if plain.dtype.name == "bfloat16":  # a type of ml_dtypes, which torch doesn't know
-        return torch.from_numpy(plain.view(np.int16)).view(torch.bfloat16)
+    dtype = dtype_of(plain.dtype)
+    if dtype == BF16 or dtype.is_narrow:
+        found = next((k for k, v in _DTYPES.items() if v == dtype), None)
+        if found is None:
+            raise InvalidModelError(f"torch has no tensors of {dtype}")
+        raw = torch.from_numpy(plain.view(np.int16 if dtype == BF16 else np.uint8))
+        return raw.view(found)
     return torch.from_numpy(plain)
+
+
+def saturates(dtype: DType) -> bool:
+    """Whether this version of torch casts what is out of a narrow float's range to its end."""
+    found = next(k for k, v in _DTYPES.items() if v == dtype)
+    return bool(torch.tensor(1e30).to(found).to(torch.float32).isfinite())
 
 
 class Weights:
