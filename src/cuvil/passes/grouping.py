@@ -57,6 +57,7 @@ class Grouping:
         self._ancestors: list[int] = []
         self._bases: dict[int, tuple[Op, ...]] = {}
         self._floats: dict[int, bool] = {}
+        self._memory: dict[int, bool] = {}
         self._late = binders(block)
         self._waits: dict[int, dict[int, Op]] = {}
         for op in block.ops:
@@ -90,16 +91,18 @@ class Grouping:
 
     def _reads_memory(self, op: Op) -> bool:
         """Whether an input of the function or a large constant is read by ``op``."""
-        for value in op.operands:
-            source = value.op
-            if source is None:
-                return True
-            if source.short == "constant":
-                if source.attrs["value"].array.size > 1:
-                    return True
-            elif self._reads_memory(source):
-                return True
-        return False
+        known = self._memory.get(id(op))
+        if known is None:
+            known = any(self._is_memory(value.op) for value in op.operands)
+            self._memory[id(op)] = known
+        return known
+
+    def _is_memory(self, source: Op | None) -> bool:
+        if source is None:
+            return True
+        if source.short == "constant":
+            return bool(source.attrs["value"].array.size > 1)
+        return self._reads_memory(source)
 
     def _bases_of(self, value: Value) -> tuple[Op, ...]:
         """The grouped ops whose results are read when ``value`` is read."""
