@@ -16,6 +16,6 @@ def test_values_shared_along_a_chain_are_looked_at_once() -> None:
         line = e.op("add", line, line)
     out = e.op("mul", x, line)
     module = e.finish([out], ["y"])
-    grouping = Grouping(module.main.block)
+    grouping = Grouping(module.main.body)
     assert grouping.floats(line.op)
     assert not grouping.floats(out.op)
