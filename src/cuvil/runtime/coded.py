@@ -6,7 +6,7 @@ numbers after it in the order they come in, so that what only moves strings give
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -34,9 +34,9 @@ class MapSpec:
 class Codes:
     """The numbers of strings in one call."""
 
-    def __init__(self, words: Sequence[str], known: Mapping[str, int]) -> None:
-        self._words = words
-        self._known = known
+    def __init__(self, words: Array, known: Mapping[str, int]) -> None:
+        self._words = words  # 1-D, of str
+        self._known = known  # the place of each of them
         self._new: dict[str, int] = {}
 
     def number(self, word: str) -> int:
@@ -53,10 +53,17 @@ class Codes:
 
     def decode(self, numbers: Array) -> Array:
         """The strings of an array of numbers."""
-        every = [*self._words, *self._new]
-        out = np.empty(numbers.shape, dtype=object)
-        out.reshape(-1)[:] = [every[i] for i in numbers.reshape(-1)]
-        return out
+        every = np.concatenate([self._words, texts(self._new)]) if self._new else self._words
+        out: Array = every[numbers]
+        return out if numbers.ndim else texts([out]).reshape(())
+
+
+def texts(words: Iterable[str]) -> Array:
+    """A 1-D array of str."""
+    kept = list(words)
+    out = np.empty(len(kept), dtype=object)
+    out[:] = kept
+    return out
 
 
 def rows_of_map(name: str, value: Any, spec: MapSpec, codes: Codes) -> dict[str, Array]:
@@ -70,8 +77,8 @@ def rows_of_map(name: str, value: Any, spec: MapSpec, codes: Codes) -> dict[str,
             kind = "text" if spec.texts else "integers"
             raise InputError(f"input {name!r} has the key {key!r}; its keys are {kind}")
     if spec.value == "STRING":
-        texts = [[str(value.get(key, "")) for key in keys] for _, keys in spec.columns]
-        made = [np.array([[codes.number(w) for w in row]], np.int64) for row in texts]
+        words = [[str(value.get(key, "")) for key in keys] for _, keys in spec.columns]
+        made = [np.array([[codes.number(w) for w in row]], np.int64) for row in words]
         return {column: row for (column, _), row in zip(spec.columns, made)}
     dtype, absent = _VALUES[spec.value]
     try:

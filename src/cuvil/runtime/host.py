@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,15 @@ import numpy as np
 from cuvil.errors import ArtifactError, InputError, ShapeConstraintError
 from cuvil.ir.signature import Signature, TensorSpec
 from cuvil.runtime.arrays import is_masked
-from cuvil.runtime.coded import Codes, MapSpec, are_keys, map_spec, maps_of_rows, rows_of_map
+from cuvil.runtime.coded import (
+    Codes,
+    MapSpec,
+    are_keys,
+    map_spec,
+    maps_of_rows,
+    rows_of_map,
+    texts,
+)
 from cuvil.runtime.text_ops import OPERATORS, is_texts
 
 Array = np.ndarray[Any, Any]
@@ -110,7 +119,11 @@ class HostPlan:
 
     def codes(self) -> Codes:
         """The numbers of strings, for one call."""
-        return Codes(list(self.words), self.words)
+        return Codes(self._vocabulary, self.words)
+
+    @cached_property
+    def _vocabulary(self) -> Array:
+        return texts(self.words)
 
     def numbers(self, given: Mapping[str, Any], codes: Codes) -> dict[str, Any]:
         """The library's inputs, from all inputs by name; strings are object arrays of str."""
