@@ -183,7 +183,7 @@ def _sizes(
     examples: Mapping[str, Array],
 ) -> dict[str, int]:
     """Each symbol's size: as asked, else as the given inputs have it, else a usual one."""
-    known = {symbol.name for symbol in signature.symbols}
+    known = {symbol.name for symbol in signature.early}
     for name in asked:
         if name not in known:
             raise InputError(

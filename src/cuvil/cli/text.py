@@ -30,11 +30,14 @@ def milliseconds(seconds: float) -> str:
 
 
 def signature_text(signature: Signature) -> str:
-    """``forall batch, seq. (ids: i64[batch, seq]) -> out: f32[batch, 384]``"""
-    names = ", ".join(symbol.name for symbol in signature.symbols)
+    """``forall batch, seq. (ids: i64[batch, seq]) -> out: f32[batch, 384]``; sizes that the call
+    finds stand before the outputs: ``(x: f32[4]) -> exists kept. out: f32[kept]``"""
+    names = ", ".join(symbol.name for symbol in signature.early)
+    late = ", ".join(sorted(signature.late))
     inputs = ", ".join(map(str, signature.inputs))
     outputs = ", ".join(map(str, signature.outputs))
     outputs = outputs if len(signature.outputs) == 1 else f"({outputs})"
+    outputs = f"exists {late}. {outputs}" if late else outputs
     return f"{f'forall {names}. ' if names else ''}({inputs}) -> {outputs}"
 
 
@@ -49,7 +52,7 @@ def public_signature(manifest: Manifest) -> Signature:
 
 def facts(signature: Signature) -> list[str]:
     """Bounds and constraints, each with its origin."""
-    bounds = [f"{symbol.rule}  (bounds)" for symbol in signature.symbols]
+    bounds = [f"{symbol.rule}  ({symbol.source or 'bounds'})" for symbol in signature.symbols]
     return bounds + [f"{c.text}  ({c.origin})" for c in signature.constraints]
 
 
