@@ -61,3 +61,27 @@ def _no_worse(got: list[Array], theirs: list[Array], exact: list[Array], what: s
         assert error <= max(known, 1e-5), f"{what}: {error:.1e}, onnxruntime's {known:.1e}"
         assert 1e-5 < known < 0.1, f"{what}: onnxruntime is {known:.1e} off"
         assert (a.argmax(-1) == b.argmax(-1)).mean() > 0.95, f"{what}: other labels"
+
+
+def test_a_reading_is_chosen_from_words(models_folder: Path) -> None:
+    """pyopenjtalk-plus: words become columns of ones, and trees choose."""
+    folder = models_folder / "pyopenjtalk-plus/pyopenjtalk/yomi_model"
+    encoder, trees = (onnx.load(folder / f"nani_{name}.onnx") for name in ("enc", "model"))
+    known = [
+        [word.decode() for word in attribute.strings]
+        for node in encoder.graph.node
+        if node.op_type == "OneHotEncoder"
+        for attribute in node.attribute
+        if attribute.name == "cats_strings"
+    ]
+    assert len(known) == 6
+    rng = np.random.default_rng(0)
+    for rows in (1, 7):
+        words = [[str(rng.choice([*each, "unknown"])) for each in known] for _ in range(rows)]
+        inputs = {"input": np.array(words, dtype=object)}
+        with cuvil.compile(encoder, verify=False, threads=1) as artifact:
+            (columns,) = run(artifact, inputs)
+        np.testing.assert_array_equal(columns, _session(encoder).run(None, inputs)[0])
+        inputs = {"input": columns}
+        with cuvil.compile(trees, verify=False, threads=1) as artifact:
+            assert_close(run(artifact, inputs), _session(trees).run(None, inputs), f"{rows} words")
