@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from cuvil.errors import UnsupportedOpError
+from cuvil.frontends.onnx import capture_onnx
 from tests.frontends.ms_models import Call, Maker, check
 
 U8, I8, F32 = np.uint8, np.int8, np.float32
@@ -213,6 +214,17 @@ def test_weights_in_blocks(bits: int, inner: int, size: int) -> None:
     inputs = [m.f(2, 3, inner), packed, m.scales(n, blocks), None, None, m.f(n)]
     check(Call("MatMulNBits", inputs, attrs, constants=(1, 2, 5)), 1e-4)
     check(Call("MatMulNBits", inputs, attrs), 1e-4)
+
+
+def test_constant_weights_in_blocks_stay_packed() -> None:
+    m = Maker()
+    inputs = [m.f(3, 64), m.bytes(U8, 6, 2, 16), m.scales(6, 2), m.bytes(U8, 6, 1)]
+    attrs = {"K": 64, "N": 6, "bits": 4, "block_size": 32}
+    for stored, packed in (((1, 2, 3), True), ((1, 2), False), ((), False)):
+        module = capture_onnx(Call("MatMulNBits", inputs, attrs, constants=stored).model())
+        found = {op.short for op in module.main.body.ops}
+        assert ("matmul_blocks" in found) == packed
+        assert ("matmul" in found) != packed
 
 
 @pytest.mark.parametrize("kind", [0, 1])

@@ -174,6 +174,22 @@ def _nan_rows(rng: Rng, *qkv: np.ndarray[Any, Any]) -> Iterator[Case]:
     yield case(q, k, v, added, **base, zero_nan_rows=True)
 
 
+def _matmul_blocks(rng: Rng) -> Iterator[Case]:
+    """All widths, blocks that end past K, few rows and many, with and without zero points."""
+    for dtype, bits in product(FLOATS, (2, 4, 8)):
+        for lead, n, inner, size in (((3,), 5, 70, 32), ((2, 9), 40, 16, 16), ((1,), 33, 24, 16),
+                                     ((2, 2), 7, 64, 64), ((0,), 3, 9, 16)):  # fmt: skip
+            blocks = -(-inner // size)
+            codes = rng.integers(0, 256, (n, blocks, size * bits // 8)).astype(np.uint8)
+            scales, zeros = (plain(rng, (n, blocks), "float32") for _ in range(2))
+            base = {"bits": bits, "size": size, "inner": inner}
+            x = plain(rng, (*lead, inner), dtype, 1.0)
+            yield case(x, codes, scales, zeros, **base)
+            yield case(x, codes, scales, **base, zero=float(1 << (bits - 1)))
+        x = unusual(rng, (3, inner), dtype)
+        yield case(x, codes[:, :, :], scales, **base, zero=0.0)
+
+
 def _cumsum(rng: Rng) -> Iterator[Case]:
     for dtype in (*FLOATS, *INTEGERS):
         for shape in SHAPES[1:]:
@@ -257,6 +273,7 @@ GENERATORS: dict[str, Callable[[Rng], Iterator[Case]]] = {
     "lrn": _lrn,
     "matmul": _matmul,
     "attention": _attention,
+    "matmul_blocks": _matmul_blocks,
     "cumsum": _cumsum,
     "cumprod": _cumprod,
     "cummax": partial(_scan, tied, DTYPES),

@@ -133,6 +133,8 @@ def _calls(name: str) -> list[Call]:
     calls = [Call(name, c) for c in every]
     if name in _WEIGHTED:
         calls += [Call(name, c, (1,)) for c in every]
+    if name == "matmul_blocks":
+        calls += [Call(name, c, tuple(range(1, len(c.arrays)))) for c in every]
     return calls
 
 

@@ -67,6 +67,16 @@ def matmul_form(op: Op, facts: Facts) -> MatmulForm | None:
     )
 
 
+def blocks_form(op: Op, facts: Facts) -> tuple[View, Dim, Dim] | None:
+    """(view, rows, stride of a row) of a matmul_blocks' left operand, or None where it must be
+    copied first."""
+    view = trace_view(op.operands[0], facts)
+    if view is None or (view.strides[-1] != 1 and view.shape[-1] != 1):
+        return None
+    rows = merge_dims(view.shape[:-1], view.strides[:-1])
+    return None if rows is None else (view, product(view.shape[:-1]), rows[1])
+
+
 def is_contiguous(view: View) -> bool:
     """Row-major without gaps, from the start of its base."""
     if view.offset != 0:
@@ -96,6 +106,8 @@ def operand_fits(op: Op, index: int, facts: Facts) -> bool:
         return False
     if op.short == "matmul":
         return _matmul_operand_fits(op, index, view, value)
+    if op.short == "matmul_blocks" and index == 0:
+        return blocks_form(op, facts) is not None
     if op.short == "attention":
         return index == 3 or view.strides[3] == 1 or view.shape[3] == 1
     return is_contiguous(view)
@@ -126,6 +138,8 @@ def has_kernel(op: Op) -> bool:
         return all(v.type.dtype == F32 for v in op.operands[:3]) and (
             len(op.operands) < 4 or op.operands[3].type.dtype in (F32, BOOL)
         )
+    if op.short == "matmul_blocks":
+        return op.type.dtype == F32 and all(_is_constant(v) for v in op.operands[1:])
     if op.short in ("conv", "conv_transpose"):
         last = op.type.rank <= NATIVE_RANK[op.short] and bool(op.attrs.get("channels_last"))
         return last and op.type.dtype == F32 and _is_constant(op.operands[1])

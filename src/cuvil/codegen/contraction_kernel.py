@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from cuvil.analysis.contraction_views import (
     MatmulForm,
     attention_views,
+    blocks_form,
     has_kernel,
     is_byte_product,
     matmul_form,
 )
-from cuvil.analysis.index_map import Index, View, delinearize, trace_view
+from cuvil.analysis.index_map import View, trace_view
+from cuvil.codegen.contraction_call import Call
 from cuvil.codegen.kernel import THREADS, Kernel
-from cuvil.codegen.loops import Loop, loop_facts, loop_names
-from cuvil.codegen.scalar import Point, Writer, buffer_name
 from cuvil.errors import CuvilError, UnsupportedNode, UnsupportedOpError
 from cuvil.ir.core import Op, Value
-from cuvil.ir.types import BOOL, I8, I32
+from cuvil.ir.types import BOOL, I8
 from cuvil.sym.expr import Dim, add, floordiv, minimum, mul, product, symbol
 from cuvil.sym.facts import Facts
 from cuvil.target.base import Target
@@ -35,101 +35,6 @@ def contraction_kernel(op: Op, facts: Facts, target: Target) -> Kernel:
         node = UnsupportedNode(main.name, str(main.type.dtype), str(main.loc), "no kernel")
         raise UnsupportedOpError([node], stage="codegen")
     return _BUILDERS[main.short](op, main, facts, target)
-
-
-class Call:
-    """Builds the ``run`` function of a contraction: argument assignments and the epilogue."""
-
-    def __init__(self, op: Op, main: Op, facts: Facts) -> None:
-        self.op = op
-        self.main = main
-        self.facts = facts
-        self.kernel = Kernel(op.attrs["name"])
-        self.outputs = list(zip(op.regions[0].terminator.operands, op.results, strict=True))
-        self.names = [
-            self.kernel.buffer(result, f"out{i}", out=True)
-            for i, (_, result) in enumerate(self.outputs)
-        ]
-        self.writer = Writer(self.kernel, facts)
-        self.lines: list[str] = []
-
-    def set(self, name: str, value: Dim | str) -> None:
-        """``args.name = value;``"""
-        text = value if isinstance(value, str) else self.writer.text(value)
-        self.lines.append(f"  args.{name} = {text};")
-
-    def pointer(self, view: View) -> str:
-        """The address of a view's first element."""
-        name = self.kernel.buffer(view.base, buffer_name(view.base))
-        return name if view.offset == 0 else f"{name} + {self.writer.text(view.offset)}"
-
-    def constant(self, value: Value, packing: str) -> str:
-        """A constant operand in a packed form."""
-        source = value
-        if source.op is not None:
-            raise CuvilError("a packed operand must be a constant", where=str(self.main.loc))
-        return self.kernel.buffer(source, "weights", packing=packing)
-
-    def scratch(self, size: Dim) -> str:
-        """Scratch memory of ``size`` bytes; may use the symbol of the thread count."""
-        self.kernel.scratch = add(self.kernel.scratch or 0, size)
-        return self.kernel.special("scratch", "char *", "scratch")
-
-    def plain(self) -> bool:
-        """Whether the only output is the contraction itself."""
-        return len(self.outputs) == 1 and self.outputs[0][0] is self.main.results[0]
-
-    def epilogue(self, rows: tuple[Dim, ...], columns: Dim, batch: tuple[Dim, ...] = ()) -> None:
-        """Write the function that finishes tiles: m runs over ``rows``, n over ``columns``."""
-        loops = [Loop("batch", product(batch)), Loop("m", product(rows)), Loop("n", columns)]
-        b, m, n = (symbol(x.name) for x in loops)
-        facts, names = loop_facts(self.facts, loops), loop_names(loops)
-        writer = Writer(self.kernel, facts, names)
-        index: Index = (
-            *delinearize(b if batch else 0, batch, facts),
-            *delinearize(m, rows, facts),
-            n if columns != 1 else 0,
-        )
-
-        def tile(point: Point, at: Index) -> str:
-            if at != index:
-                place = str(self.main.loc)
-                raise CuvilError("an epilogue reads its tile out of place", where=place)
-            return f"{tile_name}[row * ld + column]"
-
-        whole = self.main.type.dtype == I32
-        tile_name = "sums" if whole else "tile"
-        element = "const cuvil::vi_element*"
-        cast = f"  {element} sums = ({element})tile;\n" if whole else ""
-        writer.bound[id(self.main.results[0])] = tile
-        point = Point(writer, 3)
-        for (inside, result), name in zip(self.outputs, self.names, strict=True):
-            point.store(result, name, index, point.element(inside, index))
-        body = "\n".join(point.lines)
-        uses_batch = "batch" if batch else ""
-        self.kernel.body += (
-            "void finish_tile(const void* context, const float* tile, int64_t ld, "
-            f"int64_t {uses_batch}, int64_t m0,\n"
-            f"                 int64_t rows, int64_t n0, int64_t columns) {{\n@UNPACK@\n{cast}"
-            "  for (int64_t row = 0; row < rows; ++row) {\n"
-            "    const int64_t m = m0 + row;\n"
-            "    CUVIL_INDEPENDENT\n"
-            "    for (int64_t column = 0; column < columns; ++column) {\n"
-            "      const int64_t n = n0 + column;\n"
-            f"{body}\n    }}\n  }}\n}}\n"
-        )
-        self.lines.append("  args.epilogue = {finish_tile, &k};")
-
-    def finish(self, struct: str, function: str, include: str) -> Kernel:
-        """Close the run function."""
-        self.kernel.includes.add(include)
-        self.set("pool", "rc.pool")
-        self.kernel.launch += (
-            f"  cuvil::{struct} args = {{}};\n"
-            + "\n".join(self.lines)
-            + f"\n  cuvil::{function}(args);\n"
-        )
-        return self.kernel
 
 
 def packed_size(k: Dim, n: Dim, nr: int) -> Dim:
@@ -178,6 +83,33 @@ def _byte_matmul(call: Call, form: MatmulForm, target: Target) -> Kernel:
     call.set("b_batch", 0 if form.b_batch == 0 else size)
     _matmul_result(call, form)
     return call.finish("GemmI8Args", "gemm_i8", "gemm_i8.hpp")
+
+
+def _block_matmul(op: Op, main: Op, facts: Facts, target: Target) -> Kernel:
+    form = blocks_form(main, facts)
+    if form is None:
+        raise CuvilError("the left operand should have been materialised", where=str(main.loc))
+    view, rows, stride = form
+    call = Call(op, main, facts)
+    attrs, (columns, inner) = main.attrs, (main.type.shape[-1], main.attrs["inner"])
+    for name, value in (("m", rows), ("n", columns), ("k", inner), ("a_row", stride)):
+        call.set(name, value)
+    call.set("size", attrs["size"])
+    call.set("bits", attrs["bits"])
+    call.set("a", call.pointer(view))
+    call.set("codes", call.constant(main.operands[1], f"block_codes:{target.nr}"))
+    call.set("scales", call.constant(main.operands[2], f"block_values:{target.nr}"))
+    if len(main.operands) > 3:
+        call.set("zeros", call.constant(main.operands[3], f"block_values:{target.nr}"))
+    else:
+        call.set("zero", f"{float(attrs['zero'])!r}f")
+    if call.plain():
+        call.set("c", call.names[0])
+        call.set("c_row", columns)
+    else:
+        call.epilogue(main.type.shape[:-1], columns)
+    call.set("scratch", call.scratch(mul(symbol(THREADS), inner * target.nr * 4)))
+    return call.finish("GemmBlocksArgs", "gemm_blocks", "gemm_blocks.hpp")
 
 
 def _right_operand(call: Call, form: MatmulForm, target: Target) -> None:
@@ -367,6 +299,7 @@ def _attention_scratch(sizes: dict[str, Dim], target: Target) -> Dim:
 
 _BUILDERS = {
     "matmul": _matmul,
+    "matmul_blocks": _block_matmul,
     "conv": _conv,
     "conv_transpose": _conv,
     "attention": _attention,

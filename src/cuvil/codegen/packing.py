@@ -49,6 +49,17 @@ def pack_gemm_i8(w: NDArray[np.int8], nr: int, signed: bool) -> NDArray[np.int32
     return packed
 
 
+def pack_block_rows(values: NDArray[np.generic], nr: int) -> NDArray[np.generic]:
+    """[N, blocks, ...] -> [ceil(N / nr), blocks, ..., nr], as gemm_blocks.hpp has codes, scales and
+    zero points; rows past N are zero."""
+    n = values.shape[0]
+    panels = -(-n // nr)
+    padded = np.zeros((panels * nr, *values.shape[1:]), values.dtype)
+    padded[:n] = values
+    split = padded.reshape(panels, nr, *values.shape[1:])
+    return np.ascontiguousarray(np.moveaxis(split, 1, -1))
+
+
 def _group_panels(k_major: NDArray[np.generic], nr: int) -> Floats:
     """[groups, K, O] -> [groups, ceil(O / nr), K, nr]; columns past O are zero."""
     groups, k, outputs = k_major.shape

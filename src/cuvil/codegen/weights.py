@@ -34,6 +34,10 @@ def _gemm_i8(array: Array, arguments: list[str]) -> Array:
     return _each_matrix(array, lambda m: packing.pack_gemm_i8(m, nr, signed))
 
 
+def _block_rows(array: Array, arguments: list[str]) -> Array:
+    return packing.pack_block_rows(array, int(arguments[0]))
+
+
 def _conv(array: Array, arguments: list[str]) -> Array:
     return packing.pack_conv_weights(array, int(arguments[0]), int(arguments[1]))
 
@@ -54,6 +58,8 @@ def _depthwise(array: Array, arguments: list[str]) -> Array:
 _PACKERS: Mapping[str, Callable[[Array, list[str]], Array]] = {
     "gemm": _gemm,
     "gemm_i8": _gemm_i8,
+    "block_codes": _block_rows,
+    "block_values": _block_rows,
     "conv": _conv,
     "conv_transpose": _conv_transpose,
     "depthwise": _depthwise,

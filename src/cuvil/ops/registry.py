@@ -7,6 +7,7 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from cuvil.ops import (
+    blocks,
     cast,
     contraction,
     convolution,
@@ -43,6 +44,7 @@ _FAMILIES = (
     reduction,
     normalization,
     contraction,
+    blocks,
     convolution,
     coupling,
     pooling,

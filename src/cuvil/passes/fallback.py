@@ -11,7 +11,7 @@ import math
 from cuvil.analysis.contraction_views import has_kernel
 from cuvil.ir.core import Op, Value
 from cuvil.ir.types import BF16, BOOL, F16, F32, F64, I64, DType
-from cuvil.passes import fallback_conv
+from cuvil.passes import fallback_blocks, fallback_conv
 from cuvil.passes.decompose import Writer, split_conv_bias
 from cuvil.rewrite.rewriter import Rewriter
 from cuvil.rewrite.rule import Context, Outcome, Refusal, Rule, rule
@@ -27,7 +27,7 @@ def _moves_only(op: Op) -> bool:
 
 
 @rule(
-    "compute-in-f32", "matmul", "conv", "conv_transpose", "attention", "max_pool",
+    "compute-in-f32", "matmul", "matmul_blocks", "conv", "conv_transpose", "attention", "max_pool",
     "max_pool_indices", "avg_pool", "lstm", "gru", "rnn", "resize", "cumsum", "topk",
     "cumprod", "cummax", "cummin", "logcumsumexp",
     "scatter_elements", "scatter_nd", "roi_align", "roi_max_pool",
@@ -205,6 +205,7 @@ RULES: list[Rule] = [
     decompose_attention,
     split_conv_bias,
     *fallback_conv.RULES,
+    *fallback_blocks.RULES,
     rows_of_bytes,
     multiply_and_sum,
 ]

@@ -9,9 +9,10 @@ import numpy as np
 
 from cuvil.errors import InvalidModelError
 from cuvil.frontends.onnx import table_linear
-from cuvil.frontends.onnx.node import Array, Handler, Node, Refused
+from cuvil.frontends.onnx.node import Handler, Node, Refused
 from cuvil.ir.core import Value
 from cuvil.ir.types import F32, I32, I64, U8, DType
+from cuvil.ops.blocks import unpack_codes
 from cuvil.sym.expr import Dim, mul
 
 # bitsandbytes' functional.py: the values of FP4 (sign, then e2m1 scaled to 1) and of NF4
@@ -34,15 +35,6 @@ def unpacked(n: Node, packed: Value, bits: int) -> Value:
     apart = e.map("shr", e.unsqueeze(packed, -1), shifts)
     low = e.with_scalar("and", apart, (1 << bits) - 1)
     return e.reshape(low, (*shape[:-1], mul(shape[-1], count)))
-
-
-def unpacked_array(packed: Array, bits: int) -> Array:
-    """The same for an array."""
-    if bits == 8:
-        return packed
-    shifts = (np.arange(8 // bits) * bits).astype(np.uint8)
-    apart = (packed[..., None] >> shifts) & np.uint8((1 << bits) - 1)
-    return apart.reshape(*packed.shape[:-1], -1)
 
 
 def _bits(n: Node) -> int:
@@ -97,13 +89,33 @@ class _NBits:
         return e.cast(e.unsqueeze(e.slice(codes, 1, 0, self.blocks), 2), kind)
 
 
+    def product(self, a: Value) -> Value:
+        """a times their transpose: packed where they are constants, else written out."""
+        n, e = self.n, self.n.e
+        found = [n.knowledge.array(n[i]) for i in (1, 2, 3) if n.has(i)]
+        if a.type.rank < 2 or any(x is None for x in found) or not np.isfinite(found[1]).all():
+            weights = e.transpose(self.weights(), (1, 0))
+            return table_linear.matmul(n, a, e.cast(weights, a.type.dtype))
+        operands = [np.ascontiguousarray(found[0].reshape(self.packed))]
+        shape = (self.rows, self.blocks)
+        operands.append(np.ascontiguousarray(found[1].astype(np.float32).reshape(shape)))
+        if n.has(3):
+            zeros = found[2]
+            if zeros.dtype == np.uint8:
+                zeros = unpack_codes(zeros.reshape(self.rows, -1), self.bits)[:, : self.blocks]
+            operands.append(np.ascontiguousarray(zeros.astype(np.float32).reshape(shape)))
+        return e.op(
+            "matmul_blocks", a, *(e.weight(x) for x in operands), bits=self.bits, size=self.size,
+            inner=self.inner, zero=None if n.has(3) else float(1 << (self.bits - 1)),
+        )  # fmt: skip
+
+
 def _matmul_nbits(n: Node) -> Value:
     e, a = n.e, n[0]
     if n[1].type.elements == 0:
         out = e.broadcast(e.scalar(0, a.type.dtype), (*a.type.shape[:-1], n.integer("N")))
     else:
-        weights = e.transpose(_NBits(n).weights(), (1, 0))
-        out = table_linear.matmul(n, a, e.cast(weights, a.type.dtype))
+        out = _NBits(n).product(a)
     return e.map("add", out, n[5]) if n.has(5) else out
 
 
