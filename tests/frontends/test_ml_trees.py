@@ -253,3 +253,46 @@ def test_compiled_ensembles_take_any_number_of_rows(rows: int) -> None:
     np.testing.assert_allclose(z, wanted["z"], rtol=1e-4, atol=1e-4)
     near = np.sort(z, 1)[:, -1] - np.sort(z, 1)[:, -2] < 1e-3
     assert (label == wanted["label"])[~near].all()
+
+
+def test_threads_do_not_change_results() -> None:
+    rng = np.random.default_rng(2)
+    trees = Ensemble(rng, 6, 1500, 5, MODES[:1])
+    model = regressor(trees, grid(rng, 2, 6), 1)
+    one, two = cuvil.compile(model, threads=1), cuvil.compile(model, threads=2)
+    for rows in (1, 5, 64, 1000):
+        x = grid(rng, rows, 6)
+        np.testing.assert_array_equal(one(x), two(x))
+
+
+def test_a_tree_as_deep_as_it_has_nodes() -> None:
+    """A chain: each branch has a leaf for true."""
+    n = 3000
+    trees = Ensemble(np.random.default_rng(0), 1, 1, 0)
+    trees.nodes = {
+        "nodes_treeids": [0] * (2 * n + 1), "nodes_nodeids": list(range(2 * n + 1)),
+        "nodes_featureids": [0] * (2 * n + 1),
+        "nodes_values": [float(i) for i in range(n)] + [0.0] * (n + 1),
+        "nodes_modes": ["BRANCH_LEQ"] * n + ["LEAF"] * (n + 1),
+        "nodes_truenodeids": [n + i for i in range(n)] + [0] * (n + 1),
+        "nodes_falsenodeids": [i + 1 for i in range(n - 1)] + [2 * n] + [0] * (n + 1),
+    }
+    weights = {
+        "target_treeids": [0] * (n + 1), "target_nodeids": list(range(n, 2 * n + 1)),
+        "target_ids": [0] * (n + 1), "target_weights": [float(i) for i in range(n + 1)],
+    }  # fmt: skip
+    x = np.array([[-1], [5.5], [n - 1.5], [n], [np.nan]], np.float32)
+    found = cuvil.compile(regressor(trees, x, 1, weights=weights))(x)
+    np.testing.assert_array_equal(found.ravel(), [0, 6, n - 1, n, n])
+
+
+def test_many_features_and_many_classes() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((9, 70_000)).astype(np.float32)
+    model = regressor(Ensemble(rng, 70_000, 9, 20, MODES, True), x, 1)
+    assert_same({"y": cuvil.compile(model, verify=False)(x)}, run_ort(model, {"x": x}), 1e-5)
+    x = grid(rng, 20, 5, nan=0)
+    trees = Ensemble(rng, 5, 300, 6)
+    model = classifier(trees, x, list(range(200)), weights=trees.weights("class", 200, each="one"))
+    found = dict(zip(("label", "z"), cuvil.compile(model)(x)))
+    assert_same(found, run_ort(model, {"x": x}), 1e-5)
