@@ -51,6 +51,7 @@ _UNIQUE: dict[str, Function] = {
         torch.linalg.svdvals(a), torch.linalg.eigvalsh(a), torch.linalg.matrix_norm(a, "nuc"),
         torch.linalg.cond(a), torch.linalg.matrix_rank(a[..., :1] @ a[..., :1, :]),
     ),
+    "exponential": lambda a: (torch.matrix_exp(a), torch.linalg.matrix_exp(a - 3)),
     "powers": lambda a: (torch.linalg.matrix_power(a, 3), torch.linalg.matrix_power(a, -2)),
 }  # fmt: skip
 

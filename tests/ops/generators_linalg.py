@@ -86,6 +86,15 @@ def _svd(rng: Rng) -> Iterator[Case]:
     yield case(np.array([[1, np.nan], [0, 1], [2, 2]], np.float32), full=True)
 
 
+def _exp(rng: Rng) -> Iterator[Case]:
+    for a in _matrices(rng, square=True):
+        yield case(a)
+        yield case((a * 3).astype(a.dtype))
+    yield case(np.array([[0, 1], [0, 0]], np.float32))
+    yield case(np.array([[-50, 3], [0, -60]], np.float64))
+    yield case(np.array([[[np.nan, 1], [0, 0]], [[0, np.inf], [0, 0]]], np.float32))
+
+
 def _ldl_factor(rng: Rng) -> Iterator[Case]:
     for a in _matrices(rng, square=True):
         yield case(a)
@@ -114,6 +123,7 @@ GENERATORS: dict[str, Callable[[Rng], Iterator[Case]]] = {
     "householder_product": _householder,
     "eigh": _eigh,
     "svd": _svd,
+    "matrix_exp": _exp,
     "ldl_factor": _ldl_factor,
     "ldl_solve": _ldl_solve,
 }

@@ -49,6 +49,7 @@ BUILDERS: Mapping[str, Builder] = {
     "householder_product": linalg.householder_product,
     "eigh": linalg.eigh,
     "svd": linalg.svd,
+    "matrix_exp": linalg.matrix_exp,
     "ldl_factor": linalg.ldl_factor,
     "ldl_solve": linalg.ldl_solve,
     "tree_ensemble": tree_ensemble,

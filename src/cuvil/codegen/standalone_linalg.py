@@ -105,3 +105,8 @@ def ldl_solve(op: Op, facts: Facts, target: Target) -> Kernel:
     columns = op.type.shape[-1]
     work = c.doubles(mul(c.m, columns))
     return c.call("ldl.hpp", *c.sizes[:2], c.text(columns), c.fault(), work)
+
+
+def matrix_exp(op: Op, facts: Facts, target: Target) -> Kernel:
+    c = _Call(op, facts)
+    return c.call("linalg.hpp", *c.sizes[:2], c.doubles(mul(mul(c.m, c.m), 3)))

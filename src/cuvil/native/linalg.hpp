@@ -177,4 +177,46 @@ void householder_product(const T* packed, const T* tau, T* q, int64_t batch, int
   });
 }
 
+// c = a b, all [n, n].
+inline void multiply(const double* a, const double* b, double* c, int64_t n) {
+  for (int64_t i = 0; i < n * n; ++i) c[i] = 0.0;
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t k = 0; k < n; ++k)
+      for (int64_t j = 0; j < n; ++j) c[i * n + j] += a[i * n + k] * b[k * n + j];
+}
+
+// The exponential: a is halved until its norm is at most 1/2, where 20 terms of the series give all
+// digits, and the result squared as often.
+template <class T>
+void matrix_exp(const T* a, T* out, int64_t batch, int64_t n, char* scratch, Pool* pool) {
+  each_matrix(batch, 30 * n * n * n, scratch, 3 * n * n * 8, pool, [&](int64_t at, double* w) {
+    double *x = w + n * n, *next = x + n * n;
+    load(w, a + at * n * n, n * n);
+    double norm = 0.0;
+    for (int64_t i = 0; i < n; ++i) {
+      double row = 0.0;
+      for (int64_t j = 0; j < n; ++j) row += abs(w[i * n + j]);
+      norm = max_nan(norm, row);
+    }
+    const bool broken = !(norm < kInf<double>);
+    int halvings = 0;
+    for (; norm > 0.5 && !broken; norm *= 0.5) ++halvings;
+    const double scale = exp2(-double(halvings));
+    for (int64_t i = 0; i < n * n; ++i) w[i] *= scale;
+    for (int64_t i = 0; i < n * n; ++i) x[i] = i / n == i % n ? 1.0 : 0.0;
+    for (int term = 20; term > 0; --term) {
+      multiply(w, x, next, n);
+      for (int64_t i = 0; i < n * n; ++i) x[i] = (i / n == i % n ? 1.0 : 0.0) + next[i] / term;
+    }
+    for (; halvings > 0; --halvings) {
+      multiply(x, x, next, n);
+      double* const t = x;
+      x = next;
+      next = t;
+    }
+    for (int64_t i = 0; broken && i < n * n; ++i) x[i] = kNaN<double>;
+    store(out + at * n * n, x, n * n);
+  });
+}
+
 }  // namespace cuvil

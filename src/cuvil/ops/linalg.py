@@ -6,6 +6,7 @@ each (of a singular pair, of the vector on the shorter side) is positive.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -222,6 +223,29 @@ def _svd(a: Array, attrs: Attrs) -> tuple[Array, Array, Array]:
     return u, s, vh
 
 
+def _exp_infer(ctx: ShapeContext, types: Sequence[TensorType], attrs: Attrs) -> list[TensorType]:
+    square(ctx, types[0], "matrix_exp")
+    return [types[0]]
+
+
+def _exp(a: Array, attrs: Attrs) -> tuple[Array]:
+    """Pade's approximation of degree 13 (Higham, 2005), scaled and squared."""
+    if not np.isfinite(a).all():
+        return (np.full_like(a, np.nan),)
+    norm = float(np.max(np.abs(a).sum(-1), initial=0.0))
+    halvings = max(0, int(np.ceil(np.log2(max(norm, 1e-300) / 4))))
+    a = a / 2.0**halvings
+    b = [math.factorial(26 - k) * math.factorial(13) / (
+        math.factorial(26) * math.factorial(k) * math.factorial(13 - k)) for k in range(14)]
+    powers = [np.linalg.matrix_power(a, k) for k in range(14)]
+    even = sum((b[k] * powers[k] for k in range(0, 14, 2)), np.zeros_like(a))
+    odd = sum((b[k] * powers[k] for k in range(1, 14, 2)), np.zeros_like(a))
+    out = np.linalg.solve(even - odd, even + odd)
+    for _ in range(halvings):
+        out = out @ out
+    return (out,)
+
+
 def _define(
     name: str, infer: Any, reference: Any, doc: str, attrs: dict[str, str], operands: int = 1
 ) -> OpDef:
@@ -262,6 +286,9 @@ DEFS: list[OpDef] = [
     _define(
         "eigh", _eigh_infer, batched(_eigh),
         "Ascending eigenvalues and eigenvectors in columns, from the lower triangle.", {},
+    ),
+    _define(
+        "matrix_exp", _exp_infer, batched(_exp), "The sum of a**k / k!.", {},
     ),
     _define(
         "svd", _svd_infer, batched(_svd),

@@ -378,4 +378,6 @@ RULES: dict[str, Rule] = {
     "ormqr": _ormqr,
     "_linalg_eigh": _eigh, "_linalg_svd": _svd,
     "linalg_pinv": _pinv,
+    "linalg_matrix_exp": lambda c: c.e.op("matrix_exp", c.first),
+    "matrix_exp": lambda c: c.e.op("matrix_exp", c.first),
 }  # fmt: skip
