@@ -12,7 +12,7 @@ import pytest
 from onnx import ModelProto, TensorProto, helper
 
 from cuvil.analysis.wellformed import check_graph
-from cuvil.errors import ShapeConstraintError
+from cuvil.errors import ShapeConstraintError, UnsupportedOpError
 from cuvil.frontends.onnx import capture_onnx
 from cuvil.ir.core import Module
 from cuvil.ir.parser import parse_module
@@ -281,7 +281,7 @@ def _from_c(artifact: Artifact, folder: Path, call: Mapping[str, Array]) -> tupl
     """The code and the message of a call through the C interface."""
     path = folder / "m.cuvilpkg"
     artifact.save(path)
-    library = CModel(bytes(open_package(path).library), folder, np.zeros(0, np.uint8))
+    library = CModel(bytes(open_package(path).library), folder)
     assert library.create() == 0, library.status.text
     inputs = [tensor(call[spec.name]) for spec in artifact.inputs]
     code = library.run(inputs, [tensor(np.zeros(2, F))])
@@ -351,3 +351,32 @@ def test_rows_of_a_number_of_trips_that_data_tells() -> None:
         for m, go in ((-5, True), (0, True), (7, False)):
             call = {"x": x, "m": np.array(m, I64), "go": np.array(go)}
             assert outputs_of(artifact, module, call)[1].shape == (0, 2)
+
+
+def test_a_carried_value_may_not_change_its_shape() -> None:
+    """x[i:i+1] is one element, but for trips beyond the end; what grows is refused."""
+
+    def loop(nodes: Sequence[Any]) -> ModelProto:
+        inside = body(
+            [node("Identity", ["c"], ["c2"]), *nodes], [*STEP, info("v")],
+            [info("c2", BOOL), info("w"), info("w")],
+        )  # fmt: skip
+        step = node("Loop", ["m", "", "init"], ["last", "rows"], body=inside)
+        shapes = {"m": (INT64, ()), "x": (FLOAT, ("n",)), "init": (FLOAT, (1,))}
+        return model([step], shapes, ["last", "rows"], {"one": np.array([1], I64)})
+
+    piece = [
+        node("Constant", [], ["zero"], value_ints=[0]),
+        node("Unsqueeze", ["i", "zero"], ["from"]),
+        node("Add", ["from", "one"], ["to"]),
+        node("Slice", ["x", "from", "to"], ["p"]),
+    ]
+    proto = loop([*piece, node("Add", ["v", "p"], ["w"])])
+    x = np.arange(1, 6, dtype=F)
+    calls = [{"m": np.array(m, I64), "x": x, "init": np.ones(1, F)} for m in (1, 3, 5)]
+    module = both(proto, calls)
+    beyond = {**calls[0], "m": np.array(6, I64)}
+    with build(module) as artifact, pytest.raises(ShapeConstraintError, match="keeps its shape"):
+        artifact.run(beyond)
+    with pytest.raises(UnsupportedOpError, match=r"begins as .*\[1\] x f32>, and becomes .*\[2\]"):
+        capture_onnx(loop([node("Concat", ["v", "init"], ["w"], axis=0)]))

@@ -1,4 +1,4 @@
-"""Two branches as one op, whatever frontend they come from."""
+"""Branches and loops as ops, whatever frontend they come from."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from cuvil.frontends.emitter import Emitter
 from cuvil.ir.control import STEP, requirements
 from cuvil.ir.core import Value
+from cuvil.ir.late import binders
 from cuvil.ir.regions import Region
 from cuvil.ir.types import TensorType
-from cuvil.sym.expr import Dim
+from cuvil.sym.expr import Dim, symbols_of
 
 Body = Callable[[], list[Value]]
 Place = tuple[int, int]  # a result, and an axis of it
@@ -78,3 +79,19 @@ def _sizes(
 def _measured(e: Emitter, body: Body, places: Sequence[Place]) -> list[Value]:
     values = body()
     return [e.dims([values[i].type.shape[axis]], scalar=True) for i, axis in places]
+
+
+def stacked(e: Emitter, rows: Sequence[Value], trips: Dim) -> list[TensorType] | None:
+    """The types of the stacks of ``rows``, inside the loop's region before it is closed. None where
+    a row's size is found anew in each trip, and nothing says that it is always the same."""
+    late = binders(e.block).keys()
+    known = {
+        str(a): b
+        for c in e.context.constraints if c.relation == "=="
+        for a, b in ((c.left, c.right), (c.right, c.left))
+        if str(a) in late and not symbols_of(b) & late
+    }  # fmt: skip
+    types = [v.type.substitute(known) for v in rows]
+    if any(type.symbols() & late for type in types):
+        return None
+    return [type.with_shape((trips, *type.shape)) for type in types]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cuvil.errors import InvalidModelError
+from cuvil.frontends.branches import stacked
 from cuvil.frontends.onnx.bodies import (
     Form,
     Inline,
@@ -20,8 +21,8 @@ from cuvil.frontends.onnx.graph import subgraphs
 from cuvil.frontends.onnx.node import FIXED, Item, Node, Refused
 from cuvil.ir.control import FOR, STEP, WHILE
 from cuvil.ir.core import Value
-from cuvil.ir.types import BOOL, I64
-from cuvil.sym.expr import Dim, Expr, maximum
+from cuvil.ir.types import BOOL, I64, TensorType
+from cuvil.sym.expr import Dim, Expr, add, maximum, mul
 
 Rule = Callable[[Node, Inline], Sequence[Item | None]]
 MAX_STEPS = 1024
@@ -105,31 +106,37 @@ def _at_run_time(
         raise InvalidModelError(f"{n.op}: an initial value is left out")
     inits, forms = flatten([item for item in n.inputs[2:] if item is not None])
     with n.e.region([STEP, *(v.type for v in inits)]) as region:
-        going, values, rows = _trip(n, inline, region.own, forms)
+        going, values, rows = _trip(n, inline, region.own, inits, forms)
         endless = _truth(n, going) is True
         counted = trips is not None and endless and start is True
         if counted and trips == _ENDLESS:
             raise Refused("nothing ends it")
-        check_carried(n, inits, forms, values)
+        count = n.e.simplify(maximum(trips, 0)) if counted and trips is not None else 0
+        stacks = stack_types(n, rows, count)
         n.e.close([*([] if counted else [going]), *values, *rows])
     types = [v.type for v in inits]
-    if counted and trips is not None:
-        count = n.e.simplify(maximum(trips, 0))
-    elif not rows:
-        found = n.e.loop(WHILE, _lead(n), inits, region, types)
-        return rebuild(found, forms)
-    else:
+    if not counted and not rows:
+        return rebuild(n.e.loop(WHILE, _lead(n), inits, region, types), forms)
+    if not counted:
         count = _counted(n, inline, inits, forms, endless)
-        with n.e.region([STEP, *(v.type for v in inits)]) as region:
-            _, values, rows = _trip(n, inline, region.own, forms)
+        with n.e.region([STEP, *types]) as region:
+            _, values, rows = _trip(n, inline, region.own, inits, forms)
+            stacks = stack_types(n, rows, count)
             n.e.close([*values, *rows])
-    types += [v.type.with_shape((count, *v.type.shape)) for v in rows]
-    found = n.e.loop(FOR, [], inits, region, types, trips=count)
+    found = n.e.loop(FOR, [], inits, region, [*types, *stacks], trips=count)
     return [*rebuild(found[: len(inits)], forms), *found[len(inits) :]]
 
 
+def stack_types(n: Node, rows: Sequence[Value], trips: Dim) -> list[TensorType]:
+    """The types of stacked rows, asked for inside the loop's region."""
+    found = stacked(n.e, rows, trips)
+    if found is None:
+        raise Refused("the size of its rows changes from trip to trip", _CHANGES)
+    return found
+
+
 def _trip(
-    n: Node, inline: Inline, own: Sequence[Value], forms: list[Form]
+    n: Node, inline: Inline, own: Sequence[Value], inits: list[Value], forms: list[Form]
 ) -> tuple[Value, list[Value], list[Value]]:
     """One trip, given its number and the carried values: whether to go on, the carried values,
     the rows."""
@@ -144,6 +151,7 @@ def _trip(
     values, kept = flatten(rest[: len(forms)])
     if kept != forms:
         raise Refused("a sequence or optional that goes from trip to trip changes", _CHANGES)
+    check_carried(n, inits, forms, values)
     rows = [tensor(n, item) for item in rest[len(forms) :]]
     return n.e.reshape(n.e.cast(tensor(n, condition), BOOL), ()), values, rows
 
@@ -165,7 +173,7 @@ def _counted(
         total = n.e.op("select", flag, n.e.op("max", limit, none), none)
     else:
         with n.e.region([STEP, *(v.type for v in inits), STEP]) as region:
-            going, values, _ = _trip(n, inline, region.own[:-1], forms)
+            going, values, _ = _trip(n, inline, region.own[:-1], inits, forms)
             n.e.close([going, *values, n.e.with_scalar("add", region.own[0], 1)])
         none = n.e.scalar(0, I64)
         types = [*(v.type for v in inits), STEP]
@@ -176,16 +184,21 @@ def _counted(
 def check_carried(
     n: Node, inits: list[Value], forms: list[Form], values: list[Value]
 ) -> None:
-    """A value that goes from trip to trip keeps its type. Raises Refused where one doesn't."""
+    """A value that goes from trip to trip keeps its type: sizes that may be others are checked in
+    each trip. Raises Refused where they are others."""
     fault = unlike(forms, forms, inits, values)
     if fault is not None:
         raise Refused(f"a value that goes from trip to trip changes: {fault}", _CHANGES)
     for i, (a, b) in enumerate(zip(inits, values, strict=True)):
-        if not n.e.same_type(a.type, b.type):
-            raise Refused(
-                f"the value {i} that goes from trip to trip begins as {a.type}, and becomes "
-                f"{b.type}", _CHANGES,
-            )  # fmt: skip
+        if n.e.same_type(a.type, b.type):
+            continue
+        for have, want in zip(b.type.shape, a.type.shape, strict=True):
+            if isinstance(n.e.simplify(add(have, mul(want, -1))), int) and have != want:
+                raise Refused(
+                    f"the value {i} that goes from trip to trip begins as {a.type}, and becomes "
+                    f"{b.type}", _CHANGES,
+                )  # fmt: skip
+            n.e.context.require(have, "==", want, f"{n.op}: value {i} keeps its shape")
 
 
 def _truth(n: Node, condition: Value) -> bool | None:

@@ -15,13 +15,14 @@ from cuvil.frontends.onnx.table_loop import (
     check_carried,
     count_nodes,
     or_lost,
+    stack_types,
     stacked_rows,
     tensor,
 )
 from cuvil.frontends.onnx.table_movement import part
 from cuvil.ir.control import FOR, STEP
 from cuvil.ir.core import Value
-from cuvil.ir.types import I64, TensorType
+from cuvil.ir.types import I64
 from cuvil.sym.expr import Dim
 
 
@@ -130,8 +131,8 @@ def _scan_of_batches(n: Node, inline: Inline) -> Sequence[Item | None]:
         many = None if lengths is None else n.e.op("gather", lengths, entry, axis=0)
         steps = _Steps(seen, [0] * count, n.integers("directions", [0] * count), [], [], length)
         found = _scan_of_entry(n, inline, mine, steps, many)
+        types = stack_types(n, found, batch)
         n.e.close(found)
-    types = [v.type.with_shape((batch, *v.type.shape)) for v in found]
     return n.e.loop(FOR, [], [], outer, types, trips=batch)
 
 
@@ -152,9 +153,9 @@ def _scan_of_entry(
             zeros = [n.e.scalar(0, v.type.dtype) for v in results[count:]]
             pairs = zip(results, [*args, *zeros], strict=True)
             results = [n.e.map("select", going, v, w) for v, w in pairs]
+        stacks = stack_types(n, results[count:], steps.length)
         n.e.close(results)
-    types = [v.type for v in states]
-    types += [v.type.with_shape((steps.length, *v.type.shape)) for v in results[count:]]
+    types = [*(v.type for v in states), *stacks]
     return n.e.loop(FOR, [], states, region, types, trips=steps.length)
 
 
@@ -183,9 +184,9 @@ def _scan_at_run_time(
         given = dict(zip(names, [*args, *steps.pick(n, step)], strict=True))
         results = [tensor(n, item) for item in inlined(inline, body, given)]
         check_carried(n, states, [Form()] * len(states), results[: len(states)])
+        stacks = stack_types(n, results[len(states) :], steps.length)
         n.e.close(results)
-    types: list[TensorType] = [v.type for v in states]
-    types += [v.type.with_shape((steps.length, *v.type.shape)) for v in results[len(states) :]]
+    types = [*(v.type for v in states), *stacks]
     found = n.e.loop(FOR, [], states, region, types, trips=steps.length)
     return [*found[: len(states)], *steps.stacked(n, found[len(states) :])]
 

@@ -10,7 +10,7 @@ import sympy
 import torch
 from torch.fx import GraphModule, Node
 
-from cuvil.frontends.branches import filled, joined
+from cuvil.frontends.branches import filled, joined, stacked
 from cuvil.frontends.torch_export.call import Refused
 from cuvil.frontends.torch_export.emit import TorchEmitter
 from cuvil.frontends.torch_export.symbols import TorchSymbols, Untranslatable
@@ -144,10 +144,11 @@ def _along(
         step, *args = region.own
         rows = [c.e.op("gather", x, step, axis=0) for x in xs]
         results = _tensors(c.inline(graph, [*args, *rows, *others]))
+        stacks = stacked(c.e, results[count:], trips)
+        if stacks is None:
+            raise Refused("the size of what it stacks changes from row to row")
         c.e.close([*_carried(c, inits, results[:count]), *results[count:]])
-    types = [v.type for v in inits]
-    types += [v.type.with_shape((trips, *v.type.shape)) for v in results[count:]]
-    return c.e.loop(FOR, [], inits, region, types, trips=trips)
+    return c.e.loop(FOR, [], inits, region, [*(v.type for v in inits), *stacks], trips=trips)
 
 
 def _associative_scan(c: Graphs, node: Node) -> list[Value]:
