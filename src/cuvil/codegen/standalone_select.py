@@ -50,6 +50,6 @@ def nms(op: Op, facts: Facts, target: Target) -> Kernel:
     call.set("center", flag(op.attrs.get("center")))
     for name, pointer in zip(("picked", "found"), call.outputs, strict=True):
         call.set(name, pointer)
-    size = mul(mul(scores[2], 8), symbol(THREADS))
-    call.set("scratch", f"(uint64_t*)({call.scratch(size)})")
+    size = mul(mul(scores[2], 24), symbol(THREADS))  # native nms_scratch_bytes
+    call.set("scratch", call.scratch(size))
     return call.finish("nms.hpp", "cuvil::nms(args, rc.pool);")

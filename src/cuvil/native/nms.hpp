@@ -44,17 +44,23 @@ struct NmsArgs {
   bool has_low, center;
   int64_t* picked;  // [batches][classes][limit]
   int64_t* found;   // [batches][classes]
-  uint64_t* scratch;  // count a thread
+  char* scratch;  // nms_scratch_bytes(count) a thread
 };
+
+// Scores in order, and the boxes that were kept.
+constexpr int64_t nms_scratch_bytes(int64_t count) {
+  return count * int64_t(sizeof(uint64_t) + sizeof(Box));
+}
 
 // The order of scores: the greatest first, NaN last, equal ones by position. The positions of up
 // to 2^32 boxes fit beside the key.
-inline void nms_row(const NmsArgs& a, int64_t row, uint64_t* heap) {
+inline void nms_row(const NmsArgs& a, int64_t row, char* scratch) {
   struct Item {
     uint64_t both;
     bool before(const Item& o) const { return both > o.both; }  // the first in order on top
   };
-  Item* items = reinterpret_cast<Item*>(heap);
+  Item* items = reinterpret_cast<Item*>(scratch);
+  Box* stay = reinterpret_cast<Box*>(items + a.count);
   const float* scores = a.scores + row * a.count;
   const float* boxes = a.boxes + row / a.classes * a.count * 4;
   int64_t* picked = a.picked + row * a.limit;
@@ -74,9 +80,11 @@ inline void nms_row(const NmsArgs& a, int64_t row, uint64_t* heap) {
     const Box box = box_of(boxes + at * 4, a.center);
     bool free = true;
     for (int64_t j = 0; j < kept && free; ++j) {
-      free = !overlaps(box, box_of(boxes + picked[j] * 4, a.center), a.iou);
+      free = !overlaps(box, stay[j], a.iou);
     }
-    if (free) picked[kept++] = at;
+    if (!free) continue;
+    stay[kept] = box;
+    picked[kept++] = at;
   }
   a.found[row] = kept;
   for (; kept < a.limit; ++kept) picked[kept] = 0;
@@ -86,7 +94,7 @@ inline void nms(const NmsArgs& args, Pool* pool) {
   const int64_t rows = args.batches * args.classes;
   parallel_for(pool, rows, grain(args.count * 32), [&](int64_t from, int64_t to, int32_t thread) {
     for (int64_t row = from; row < to; ++row) {
-      nms_row(args, row, args.scratch + thread * args.count);
+      nms_row(args, row, args.scratch + thread * nms_scratch_bytes(args.count));
     }
   });
 }

@@ -38,7 +38,12 @@ class LateArtifact(Artifact):
     def __init__(self, model: Model, tree: CallTree | None) -> None:
         super().__init__(model, tree)
         self._late_outputs = tuple(self._signature.is_late(s) for s in self._signature.outputs)
-        self._unpack_symbols = struct.Struct(f"={len(self._signature.symbols)}q").unpack
+        self._names = [s.name for s in self._signature.symbols]
+        self._unpack_symbols = struct.Struct(f"={len(self._names)}q").unpack_from
+        self._simple_shapes = tuple(
+            all(isinstance(d, int) or d in self._names for d in spec.shape)
+            for spec in self._signature.outputs
+        )
 
     def run(
         self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None = None
@@ -75,11 +80,19 @@ class LateArtifact(Artifact):
         symbols = ctypes.create_string_buffer(plan.symbols, max(len(plan.symbols), 8))
         fault = (ctypes.c_int64 * 2)()
         code = model.run(model.address, sources, targets, symbols, arena.address, fault)
-        values = self._unpack_symbols(symbols.raw[: len(plan.symbols)])
-        table = dict(zip([s.name for s in self._signature.symbols], values))
+        table = dict(zip(self._names, self._unpack_symbols(symbols)))
         if code:
             raise failure(self._signature, code, fault, table)
         return self._collected(model, given, targets, table, as_torch)
+
+    def _shapes_of(self, table: dict[str, int]) -> Sequence[tuple[int, ...]]:
+        """The outputs' shapes; those of plain symbols, which were checked, without arithmetic."""
+        if not all(self._simple_shapes):
+            return self._signature.output_shapes(table)
+        return [
+            tuple([d if isinstance(d, int) else table[d] for d in spec.shape])
+            for spec in self._signature.outputs
+        ]
 
     def _collected(
         self, model: Model, given: Sequence[Any], targets: Any, table: dict[str, int], torch: bool
@@ -89,7 +102,7 @@ class LateArtifact(Artifact):
         free = model.library.functions.cuvil_free
         found: list[Any] = []
         try:
-            shapes = self._signature.output_shapes(table)
+            shapes = self._shapes_of(table)
             for view, slot, shape in zip(given, self._outputs, shapes):
                 if view is not None:
                     found.append(view.keep)
