@@ -253,6 +253,28 @@ def test_gather_from_blocks(bits: int) -> None:
              {**attrs, "gather_axis": 1}, constants=(0, 2)).ours()  # fmt: skip
 
 
+@pytest.mark.parametrize("kind", ["int4", "uint4", "float8_e4m3fn"])
+def test_gather_from_narrow_tables(kind: str) -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    m, narrow = Maker(), np.dtype(getattr(ml_dtypes, kind))
+    places = np.array([3, 0, -1, 20], np.int64)
+    if kind.startswith("float"):
+        table = m.f(9, 32).astype(narrow)
+        base: dict[str, Any] = {"gather_axis": 0, "quantize_axis": 1}
+        for size, scales in ((16, (9, 2)), (0, (9, 1)), (0, (1, 1))):
+            inputs = [table, places, m.scales(*scales)]
+            attrs = {**base, "block_size": size}
+            check(Call("GatherBlockQuantized", inputs, attrs, constants=(0, 2), opset=21))
+        return
+    low, high = (-8, 8) if kind == "int4" else (0, 16)
+    table = m.ints(low, high, 9, 4, 32).astype(np.int8).astype(narrow)
+    for zero in (None, m.ints(low, high, 9, 4, 2).astype(np.int8).astype(narrow)):
+        for axis in (0, 1):
+            attrs = {"block_size": 16, "gather_axis": axis, "quantize_axis": 2}
+            inputs = [table, np.array([3, 0, -1], np.int64), m.scales(9, 4, 2), zero]
+            check(Call("GatherBlockQuantized", inputs, attrs, constants=(0, 2, 3), opset=21))
+
+
 def test_what_weights_in_blocks_refuse() -> None:
     m = Maker()
     inputs = [m.f(3, 64), m.bytes(U8, 6, 4, 8), m.scales(6, 4), None, m.ints(0, 4, 64)]

@@ -11,7 +11,7 @@ from cuvil.errors import InvalidModelError
 from cuvil.frontends.onnx import table_linear
 from cuvil.frontends.onnx.node import Handler, Node, Refused
 from cuvil.ir.core import Value
-from cuvil.ir.types import F32, I32, I64, U8, DType
+from cuvil.ir.types import F32, I32, I64, NARROW_FLOATS, U8, DType
 from cuvil.ops.blocks import unpack_codes
 from cuvil.sym.expr import Dim, mul
 
@@ -139,38 +139,50 @@ def _matmul_bnb4(n: Node) -> Value:
 
 
 def _gather_blocks(n: Node) -> Value:
-    """Rows of a quantized table, made real after they are gathered; an index outside gives 0."""
+    """Rows of a quantized table, made real after they are gathered; an index outside gives 0.
+
+    A table of floats has no zero points; a block size of 0 is the whole quantized dimension.
+    """
     e, data, indices = n.e, n[0], n[1]
-    rank = data.type.rank
+    kind, rank = data.type.dtype, data.type.rank
     axis, along = n.axis("gather_axis", 0, rank), n.axis("quantize_axis", 1, rank)
-    if not data.type.dtype.is_integer:
-        raise Refused(f"a table of {data.type.dtype}", "use one of 4 or 8 bit integers")
-    bits = _bits(n) if data.type.dtype == U8 else 8
-    size = n.integer("block_size", 128)
+    bits = _bits(n) if kind == U8 else 8
     if axis == along or (bits < 8 and axis == rank - 1):
         raise Refused("gathering along the quantized dimension", "quantize another dimension")
-    limit: Dim = data.type.shape[axis]
+    limit = data.type.shape[axis]
     at = e.cast(indices, I64)
     count = e.dims([limit], scalar=True)
     at = e.map("select", e.with_scalar("lt", at, 0), e.map("add", at, count), at)
     inside = e.map("and", e.with_scalar("ge", at, 0), e.map("lt", at, count))
     at = e.map("select", inside, at, e.scalar(0, I64))
-    scales = e.op("gather", n[2], at, axis=axis)
+    table = n[2]
+    if table.type.shape[axis] == 1:
+        spread = [limit if i == axis else d for i, d in enumerate(table.type.shape)]
+        table = e.broadcast(table, tuple(spread))
+    scales = e.op("gather", table, at, axis=axis)
     codes = unpacked(n, e.op("gather", data, at, axis=axis), bits)
     place = along if along < axis else along + indices.type.rank - 1
-    if n.has(3):
-        zeros = unpacked(n, e.op("gather", n[3], at, axis=axis), bits)
-        zeros = e.slice(zeros, place, 0, scales.type.shape[place])
-        zero = _blocks(n, e.cast(zeros, I32), place, size, codes.type.shape[place])
+    length = codes.type.shape[place]
+    size = n.integer("block_size", 128) or n.size(codes.type.shape, place, "a block")
+    if kind in NARROW_FLOATS:
+        away = e.cast(codes, F32)
     else:
-        zero = e.scalar(1 << (bits - 1) if data.type.dtype == U8 else 0, I32)
-    away = e.map("sub", e.cast(codes, I32), zero)
-    kind = scales.type.dtype
-    spread = _blocks(n, scales, place, size, codes.type.shape[place])
-    real = e.map("mul", e.cast(away, F32), e.cast(spread, F32))
+        zero = _zeros(n, at, axis, place, bits, scales.type.shape[place])
+        zero = _blocks(n, zero, place, size, length) if zero.type.rank else zero
+        away = e.cast(e.map("sub", e.cast(codes, I32), zero), F32)
+    real = e.map("mul", away, e.cast(_blocks(n, scales, place, size, length), F32))
     shape = [1] * axis + list(indices.type.shape) + [1] * (rank - axis - 1)
     real = e.map("select", e.reshape(inside, shape), real, e.scalar(0.0, F32))
-    return e.cast(real, kind)
+    return e.cast(real, scales.type.dtype)
+
+
+def _zeros(n: Node, at: Value, axis: int, place: int, bits: int, blocks: Dim) -> Value:
+    """The gathered zero points in i32, or the one that counts without any."""
+    e, packed = n.e, n[0].type.dtype == U8
+    if not n.has(3):
+        return e.scalar(1 << (bits - 1) if packed else 0, I32)
+    zeros = unpacked(n, e.op("gather", n[3], at, axis=axis), bits)
+    return e.cast(e.slice(zeros, place, 0, blocks), I32)
 
 
 def _blocks(n: Node, x: Value, axis: int, size: int, length: Dim) -> Value:
