@@ -126,3 +126,18 @@ def test_cond_of_different_sizes() -> None:
         return y, y.sum(0)
 
     both(forward, [(sign * rand(5, 2).abs(),) for sign in (1, -1)])
+
+
+def test_sizes_found_inside_branches_and_trips() -> None:
+    def forward(x: torch.Tensor, k: torch.Tensor) -> Any:
+        def positive(x: torch.Tensor) -> torch.Tensor:
+            return x[x > 0].sum(0, keepdim=True) + x
+
+        y = torch.cond(x.sum() > 0, positive, lambda x: x - 1, (x,))
+
+        def body(k: torch.Tensor, y: torch.Tensor) -> Any:
+            return k - 1, y - 0.3 + (y > 0.5).nonzero().sum() * 0.01
+
+        return while_loop(lambda k, y: (k > 0) & (y[y > 0].sum() < 9), body, (k, y))
+
+    both(forward, [(rand(5, seed=s), torch.tensor(k)) for s, k in ((0, 3), (1, 0), (3, 6))])

@@ -58,7 +58,8 @@ def _cond(c: Graphs, node: Node) -> list[Value]:
 
 
 def _inlined(c: Graphs, graph: GraphModule, operands: Sequence[Value]) -> list[Value]:
-    return _tensors(c.inline(graph, operands))
+    with c.symbols.scope():
+        return _tensors(c.inline(graph, operands))
 
 
 def _condition(c: Graphs, pred: Any) -> Value | bool:
@@ -93,17 +94,18 @@ def _while_loop(c: Graphs, node: Node) -> list[Value]:
     cond, body = c.value(node.args[0]), c.value(node.args[1])
     inits = _tensors(c.value(node.args[2]))
     others = _tensors(c.value(node.args[3]) if len(node.args) > 3 else [])
-    start = _flag(c, c.inline(cond, [*inits, *others]))
+    start = _flag(c, cond, [*inits, *others])
     with c.e.region([STEP, *(v.type for v in inits)]) as region:
         args = region.own[1:]
-        values = _carried(c, inits, _tensors(c.inline(body, [*args, *others])))
-        c.e.close([_flag(c, c.inline(cond, [*values, *others])), *values])
+        values = _carried(c, inits, _inlined(c, body, [*args, *others]))
+        c.e.close([_flag(c, cond, [*values, *others]), *values])
     lead = [c.e.scalar(_ENDLESS, I64), start]
     return c.e.loop(WHILE, lead, inits, region, [v.type for v in inits])
 
 
-def _flag(c: Graphs, results: Sequence[Any]) -> Value:
-    (flag,) = results
+def _flag(c: Graphs, graph: GraphModule, operands: Sequence[Value]) -> Value:
+    with c.symbols.scope():
+        (flag,) = c.inline(graph, operands)
     if isinstance(flag, Value):
         return c.e.reshape(c.e.cast(flag, BOOL), ())
     if isinstance(flag, bool):
@@ -143,7 +145,7 @@ def _along(
     with c.e.region([STEP, *(v.type for v in inits)]) as region:
         step, *args = region.own
         rows = [c.e.op("gather", x, step, axis=0) for x in xs]
-        results = _tensors(c.inline(graph, [*args, *rows, *others]))
+        results = _inlined(c, graph, [*args, *rows, *others])
         stacks = stacked(c.e, results[count:], trips)
         if stacks is None:
             raise Refused("the size of what it stacks changes from row to row")
@@ -166,7 +168,7 @@ def _associative_scan(c: Graphs, node: Node) -> list[Value]:
         step, *args = region.own
         at = c.e.with_scalar("add", step, 1)
         rows = [c.e.op("gather", x, at, axis=0) for x in xs]
-        values = _carried(c, inits, _tensors(c.inline(combine, [*args, *rows, *others])))
+        values = _carried(c, inits, _inlined(c, combine, [*args, *rows, *others]))
         c.e.close([*values, *values])
     stacks = [t.with_shape((rest, *t.shape)) for t in types]
     found = c.e.loop(FOR, [], inits, region, [*types, *stacks], trips=rest)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
 from functools import reduce
 from typing import Any
@@ -61,6 +62,17 @@ class TorchSymbols:
     def shape(self, sizes: Sequence[Any]) -> tuple[Dim, ...]:
         """Each size as a dim. Raises Untranslatable."""
         return tuple(self.dim(s) for s in sizes)
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Names that symbols are given meanwhile are forgotten: each run of a region, and each
+        translation of a graph, has sizes of its own."""
+        kept = dict(self.table)
+        try:
+            yield
+        finally:
+            self.table.clear()
+            self.table.update(kept)
 
     def bind(self, size: Any, value: Dim) -> bool:
         """Let a symbol that nobody has named yet stand for ``value``; False if it isn't one."""
