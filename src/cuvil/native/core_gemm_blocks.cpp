@@ -136,8 +136,11 @@ void multiply_panel(const GemmBlocksArgs& args, int64_t index, int32_t thread) {
   for (int64_t m0 = 0; m0 < args.m; m0 += step) {
     const int64_t rows = min64(step, args.m - m0);
     for (int64_t r = 0; r < rows; ++r) table[r] = args.a + (m0 + r) * args.a_row;
-    multiply_tile({table, 1, args.k}, rows, weights, tile, NR, columns, true);
-    finish(args, tile, m0, rows, index * NR);
+    const bool direct = args.epilogue.fn == nullptr;
+    float* out = direct ? args.c + m0 * args.c_row + index * NR : tile;
+    multiply_tile({table, 1, args.k}, rows, weights, out, direct ? args.c_row : NR, columns,
+                  !direct);
+    if (!direct) finish(args, tile, m0, rows, index * NR);
   }
 }
 
