@@ -34,8 +34,8 @@ InputOption = Annotated[
         "--input",
         "-i",
         metavar="X=@FILE",
-        help="One input: X=@x.npy, or X=random to make one up. @all.npz gives inputs by name, "
-        "random makes up all that are not given. May be repeated.",
+        help="One input: X=@x.npy (a map: X=@x.json), or X=random to make one up. @all.npz gives "
+        "inputs by name, random makes up all that are not given. May be repeated.",
     ),
 ]
 SizesOption = Annotated[
