@@ -19,6 +19,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from tools.opinfo.forms import FORMS
 from tools.opinfo.run import Verdict, judge_operator
 from tools.opinfo.samples import operators
 
@@ -51,6 +52,9 @@ def main(arguments: list[str]) -> int:
                         help="judge again what the file has with these statuses")  # fmt: skip
     parser.add_argument("--most", type=int, help="sample inputs of each dtype at most")
     parser.add_argument("--patience", type=int, help="refusals after which a program isn't split")
+    parser.add_argument("--form", choices=sorted(FORMS), default="function",
+                        help="call it in place, through a view, with out=, as a method, by alias")
+    parser.add_argument("--more", action="store_true", help="torch's longer list of samples")
     parser.add_argument("--seconds", type=float, default=60, help="for each operator")
     given = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
@@ -66,7 +70,7 @@ def main(arguments: list[str]) -> int:
         _keep(given.json, kept, name, {"status": RUNNING})
         verdict = judge_operator(
             infos[name], name, native=given.native, seconds=given.seconds, most=given.most,
-            patience=given.patience,
+            patience=given.patience, form=given.form, more=given.more,
         )  # fmt: skip
         _keep(given.json, kept, name, asdict(verdict))
         print(f"{verdict.status:8} {verdict.seconds:6.1f} s  {name} {verdict.counts}", flush=True)

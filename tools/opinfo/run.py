@@ -6,7 +6,7 @@ import collections
 import math
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -83,7 +83,7 @@ class _Tried:
 
 def judge_operator(
     info: Any, name: str, *, native: bool = False, seconds: float = 60, most: int | None = None,
-    patience: int | None = None,
+    patience: int | None = None, form: str = "function", more: bool = False,
 ) -> Verdict:  # fmt: skip
     """Run all calls of an operator; what is not done after ``seconds`` counts as slow, and what
     stands in a program with refused calls isn't tried alone after ``patience`` refusals."""
@@ -94,7 +94,7 @@ def judge_operator(
     else:
         try:
             with _time_limit(seconds):
-                _judge_samples(info, verdict, _Way(native, patience), most)
+                _judge_samples(samples(info, most, form, more), verdict, _Way(native, patience))
         except OutOfTime:
             verdict.add("slow", f"not done after {seconds:g} s")
     verdict.seconds = round(time.perf_counter() - start, 2)
@@ -102,9 +102,9 @@ def judge_operator(
     return verdict
 
 
-def _judge_samples(info: Any, verdict: Verdict, way: _Way, most: int | None) -> None:
+def _judge_samples(calls: Iterable[Sample], verdict: Verdict, way: _Way) -> None:
     groups: dict[str, list[_Tried]] = collections.defaultdict(list)
-    for sample in samples(info, most):
+    for sample in calls:
         reason = why_skipped(sample)
         if not reason:
             try:

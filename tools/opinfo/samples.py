@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from tools.opinfo.forms import FORMS, Function
+
 DTYPES = (torch.float32, torch.int64, torch.bool)
 # Draw random numbers: only what they give in shape and dtype could be compared.
 RANDOM = (
@@ -98,28 +100,35 @@ def outside(name: str) -> str:
     return "a gradient" if "_backward" in name else ""
 
 
-def samples(info: Any, most: int | None = None) -> Iterator[Sample]:
+def samples(
+    info: Any, most: int | None = None, form: str = "function", more: bool = False
+) -> Iterator[Sample]:
     """The calls of an operator in each of DTYPES that it takes; at most ``most`` a dtype, spread
-    over all of them."""
+    over all of them. ``form`` is one of FORMS; ``more`` takes torch's longer list of samples."""
+    function = FORMS[form](info)
+    if function is None:
+        return
+    make = info.reference_inputs if more else info.sample_inputs
     for dtype in DTYPES:
         if dtype not in info.supported_dtypes("cpu"):
             continue
         torch.manual_seed(0)
-        made = list(info.sample_inputs("cpu", dtype, requires_grad=False))
+        made = list(make("cpu", dtype, requires_grad=False))
         step = 1 if most is None or len(made) <= most else len(made) / most
         picks = sorted({int(i * step) for i in range(int(len(made) / step))})
         for index in picks:
-            yield _sample(info, dtype, index, made[index])
+            yield _sample(info, function, dtype, index, made[index])
 
 
-def _sample(info: Any, dtype: torch.dtype, index: int, made: Any) -> Sample:
+def _sample(
+    info: Any, function: Function, dtype: torch.dtype, index: int, made: Any
+) -> Sample:
     leaves, spec = pytree.tree_flatten((made.input, tuple(made.args), dict(made.kwargs)))
     leaves = [x.detach() if isinstance(x, torch.Tensor) else x for x in leaves]
     tensors = [x for x in leaves if isinstance(x, torch.Tensor)]
     name = str(dtype).removeprefix("torch.")
-    function = info.op
     if info.name in NOT_UNIQUE and made.output_process_fn_grad is not None:
-        function = _then(info.op, made.output_process_fn_grad)
+        function = _then(function, made.output_process_fn_grad)
     return Sample(full_name(info), name, index, function, tensors, leaves, spec)
 
 

@@ -22,7 +22,7 @@ from cuvil.frontends.torch_export.symbols import TorchSymbols, Untranslatable
 from cuvil.frontends.torch_export.table import SILENT, rule_for
 from cuvil.frontends.torch_export.weights import Weights, dtype_from_torch, to_numpy
 from cuvil.ir.core import Location, Value
-from cuvil.ir.types import TensorType
+from cuvil.ir.types import BOOL, TensorType
 from cuvil.sym.constraint import Constraint
 from cuvil.sym.expr import Dim, add, mul
 
@@ -232,6 +232,8 @@ class Converter:
         results = list(result) if isinstance(result, (list, tuple)) else [result]
         if len(results) < len(metas):
             raise Refused(f"its rule gives {len(results)} of {len(metas)} results")
+        if target._schema.is_mutable:
+            results = [self._as_stored(v, m) for v, m in zip(results, metas, strict=False)]
         checked = [self._checked(v, m) for v, m in zip(results, metas, strict=False)]
         self._store_mutation(node, target, checked)
         return checked if several else checked[0]
@@ -262,6 +264,13 @@ class Converter:
                 while isinstance(written, Node):
                     self.env[written] = results[0]
                     written = _in_place_source(written)
+
+    def _as_stored(self, value: Any, meta: Any) -> Any:
+        """A truth value written over a number, as x.eq_(y) does, is 0 or 1 of its dtype."""
+        if not isinstance(value, Value) or not isinstance(meta, torch.Tensor):
+            return value
+        truth = value.type.dtype == BOOL and not meta.dtype.is_complex
+        return self.e.cast(value, dtype_from_torch(meta.dtype)) if truth else value
 
     def _checked(self, value: Any, meta: Any) -> Any:
         """The value if its type is what torch says; float widths are adapted by a cast."""

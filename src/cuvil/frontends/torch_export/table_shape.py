@@ -319,7 +319,7 @@ def _hstack(c: Call) -> Value:
 
 _RESHAPES = ("reshape", "_unsafe_view", "view_as", "reshape_as", "unsqueeze", "squeeze", "flatten",
              "ravel", "view_copy", "unsqueeze_copy", "squeeze_copy", "_reshape_alias",
-             "atleast_1d", "atleast_2d", "unflatten")  # fmt: skip
+             "atleast_1d", "atleast_2d", "atleast_3d", "unflatten")  # fmt: skip
 RULES: dict[str, Rule] = {
     **dict.fromkeys(_RESHAPES, _reshape),
     "resize": _resized, "resize_as": _resized,
