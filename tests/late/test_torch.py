@@ -58,6 +58,7 @@ X = torch.arange(24, dtype=torch.float32).reshape(4, 6) - 7
 MASKED: Sequence[Run] = (
     lambda x, m: torch.masked_select(x, m),
     lambda x, m: x[m] * 2,
+    lambda x, m: torch.masked_select(x[0], m),
     lambda x, m: torch.nonzero(m),
     lambda x, m: torch.relu(x)[m].sum(),
     lambda x, m: torch.stack(torch.where(m)),

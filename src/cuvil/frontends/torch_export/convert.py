@@ -206,7 +206,8 @@ class Converter:
         try:
             expression = meta.node.expr if isinstance(meta, torch.SymBool) else None
             if expression is not None:
-                self.assumed += self.symbols.constraints(expression, str(self.e.loc))
+                found = self.symbols.constraints(expression, str(self.e.loc))
+                self.assumed += [c for c in found if not self.symbols.is_own_bound(c)]
         except Untranslatable as error:
             raise Refused(f"its condition can't be checked: {error}") from None
 

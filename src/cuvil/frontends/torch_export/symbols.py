@@ -37,12 +37,14 @@ class TorchSymbols:
     """The dim that each of torch's symbols (``s77``, ``u0``) stands for.
 
     ``assumed`` are conditions under which the dims given so far are right. ``ranges`` are the
-    values that torch knows a symbol to have, by its name.
+    values that torch knows a symbol to have, by its name. ``bounded`` are late symbols whose
+    upper end Cuvil knows better: torch takes it from one operand before that is broadcast.
     """
 
     def __init__(self, ranges: Mapping[Any, Any] | None = None) -> None:
         self.table: dict[str, Dim] = {}
         self.assumed: list[Constraint] = []
+        self.bounded: set[str] = set()
         self.ranges = {str(key): span for key, span in (ranges or {}).items()}
 
     def range_of(self, size: Any) -> tuple[int, int | None] | None:
@@ -52,6 +54,10 @@ class TorchSymbols:
             return None
         bounded = span.upper.is_Integer and int(span.upper) < 1 << 31
         return int(span.lower), int(span.upper) if bounded else None
+
+    def is_own_bound(self, constraint: Constraint) -> bool:
+        """Whether it is torch's upper end of a symbol in ``bounded``."""
+        return str(constraint.left) in self.bounded and constraint.relation in ("<=", "<")
 
     def dim(self, size: Any) -> Dim:
         """An ``int`` or ``SymInt`` as a dim. Raises Untranslatable."""

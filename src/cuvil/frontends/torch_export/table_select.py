@@ -7,7 +7,7 @@ from typing import Any
 
 from cuvil.frontends.distinct import Distinct, distinct, grouped
 from cuvil.frontends.emitter import Emitter
-from cuvil.frontends.torch_export.call import Call, Rule
+from cuvil.frontends.torch_export.call import Call, Refused, Rule
 from cuvil.ir.core import Value
 from cuvil.ir.types import BOOL, I64, Shape
 from cuvil.sym.expr import Dim, add, product
@@ -55,6 +55,8 @@ def _masked_select(c: Call) -> Value:
     e, x, mask = c.e, c.first, mask_of(c.e, c.tensor("mask"))
     shape = e.context.broadcast([x.type.shape, mask.type.shape], "masked_select")
     at = e.positions(e.broadcast(mask, shape), "selected", "the number of true elements")
+    if x.type.shape != shape:
+        c.symbols.bounded.add(str(at.type.shape[0]))
     flat = e.reshape(e.broadcast(x, shape), [product(shape)])
     return e.op("gather", flat, at, axis=0, from_end=False)
 
@@ -103,6 +105,8 @@ def _unique_dim(c: Call) -> list[Value | None]:
 def _unique_consecutive(c: Call) -> list[Value | None]:
     e, x = c.e, c.first
     shape: Shape = x.type.shape
+    if c.metas[0].dim() != (1 if c.args.get("dim") is None else x.type.rank):
+        raise Refused("torch.export gives it a wrong rank; count the dim from the front")
     if c.args.get("dim") is None:
         axis, rows = 0, e.reshape(x, [x.type.elements])
         x = rows
