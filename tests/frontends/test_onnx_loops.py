@@ -380,3 +380,30 @@ def test_a_carried_value_may_not_change_its_shape() -> None:
         artifact.run(beyond)
     with pytest.raises(UnsupportedOpError, match=r"begins as .*\[1\] x f32>, and becomes .*\[2\]"):
         capture_onnx(loop([node("Concat", ["v", "init"], ["w"], axis=0)]))
+
+
+def test_a_trip_that_was_tried_in_vain_leaves_nothing() -> None:
+    """The first trip is written out before it is seen that data ends the loop. What it would do
+    must not happen in a call without trips: here it looks up an index that is not there."""
+    nodes = [
+        node("Gather", ["x", "far"], ["p"]),
+        node("Add", ["v", "p"], ["v2"]),
+        node("Less", ["v2", "limit"], ["c2"]),
+    ]
+    inside = body(nodes, [*STEP, info("v")], [info("c2", BOOL), info("v2")])
+    loop = node("Loop", ["", "yes", "init"], ["last"], body=inside)
+
+    def branch(nodes: Sequence[Any], name: str) -> Any:
+        return helper.make_graph(list(nodes), name, [], [info(name)])
+
+    choose = node(
+        "If", ["c"], ["y"], then_branch=branch([loop], "last"),
+        else_branch=branch([node("Identity", ["init"], ["same"])], "same"),
+    )  # fmt: skip
+    shapes = {"c": (BOOL, ()), "x": (FLOAT, ("n",)), "init": (FLOAT, ()), "far": (INT64, ())}
+    constants = {"yes": np.array(True), "limit": np.array(9, F)}
+    proto = model([choose], shapes, ["y"], constants)
+    far = {"x": np.ones(2, F), "init": np.array(3, F), "far": np.array(7, I64)}
+    near = {**far, "far": np.array(1, I64)}
+    module = both(proto, [{**far, "c": np.array(False)}, {**near, "c": np.array(True)}])
+    assert [op.short for op in module.main.walk()].count("gather") == 1

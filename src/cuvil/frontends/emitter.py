@@ -36,6 +36,7 @@ class Emitter:
         self._weights: dict[int, tuple[Any, Value]] = {}
         self._bound: dict[int, tuple[Value, list[Dim]]] = {}
         self._regions: list[Region] = []
+        self.discarded = False  # whether something was emitted in vain, which may not even run
         self._known: list[int] = []  # how many constraints hold around each region
 
     @contextmanager

@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Sequence
 
 from cuvil.errors import CuvilError
-from cuvil.ir.core import Block, Op, walk
+from cuvil.ir.control import region_views
+from cuvil.ir.core import Block, Function, Op, walk
 from cuvil.ir.late import binders, mentioned
 from cuvil.rewrite.rewriter import Rewriter
 from cuvil.rewrite.rule import Context, Refusal, Rule
@@ -96,6 +97,14 @@ def remove_dead(block: Block, rewriter: Rewriter) -> None:
         if is_dead(op) or id(op) in unused:
             rewriter.erase(op)
         op = before
+
+
+def prune(function: Function) -> None:
+    """Erase what is dead in the body and in every region, until nothing is."""
+    for part in (*reversed(list(region_views(function))), function):
+        count = -1
+        while count != (count := sum(1 for _ in part.body.ops)):
+            remove_dead(part.body, Rewriter(part))
 
 
 def _unused_binders(block: Block, rewriter: Rewriter) -> set[int]:

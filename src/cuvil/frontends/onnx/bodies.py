@@ -44,7 +44,7 @@ def inlined(inline: Inline, graph: Any, given: Mapping[str, Item | None]) -> lis
 def attempt(n: Node, inline: Inline) -> Iterator[None]:
     """On Refused or Lost, what was found out meanwhile is forgotten; Lost becomes Refused.
 
-    What was emitted stays, and is dropped as dead code.
+    What was emitted is dropped as dead code in the end.
     """
     problems, constraints = len(inline.problems), n.e.context.constraints
     known = len(constraints)
@@ -52,6 +52,7 @@ def attempt(n: Node, inline: Inline) -> Iterator[None]:
         yield
     except (Refused, Lost) as error:
         del constraints[known:]
+        n.e.discarded = True
         found = inline.problems[problems:]
         del inline.problems[problems:]
         if isinstance(error, Refused):
