@@ -80,20 +80,12 @@ class _Step:
         if self.cache == 0 and self.length == self.rows:
             return new
         batch, heads, _, size = new.type.shape
-        at = e.op("iota", shape=(1, self.length), axis=1, dtype=I64)
-        source = e.map("sub", at, self.before)
-        fresh = e.map("and", e.with_scalar("ge", source, 0), e.map("lt", source, self._count()))
-        last = e.dims([e.simplify(add(self.rows, -1))], scalar=True)
-        index = e.with_scalar("max", e.map("min", source, last), 0)
-        shape = (batch, heads, self.length, size)
-        index = e.broadcast(e.reshape(index, (batch, 1, self.length, 1)), shape)
-        moved = e.op("gather_elements", new, index, axis=2)
-        old = e.broadcast(e.scalar(0, new.type.dtype), shape)
+        old = e.broadcast(e.scalar(0, new.type.dtype), (batch, heads, self.length, size))
         if past is not None:
             more = e.simplify(add(self.length, _negative(self.cache)))
             old = past if more == 0 else e.op("pad", past, lo=(0,) * 4, hi=(0, 0, more, 0))
-        fresh = e.reshape(fresh, (batch, 1, self.length, 1))
-        return e.map("select", fresh, moved, old)
+        index = e.broadcast(e.reshape(self.places, (batch, 1, self.rows, 1)), new.type.shape)
+        return e.op("scatter_elements", old, index, new, axis=2)
 
     def _count(self) -> Value:
         return self.n.e.dims([self.rows], scalar=True)
