@@ -34,7 +34,7 @@ from tools.quick_build import quick_build
 
 Array = np.ndarray[Any, Any]
 _DRAWN = re.compile("test_bernoulli|test_training_dropout_(default|mask)|test_training_dropout$")
-_LATER = ("none", "some", "all")
+_LATER = ("none", "some", "rest", "all")
 
 
 def is_drawn(name: str) -> bool:
@@ -145,7 +145,7 @@ def node_cases() -> tuple[NodeCase, ...]:
 
 @dataclass
 class Outcome:
-    """What became of a case. ``fixed`` says which inputs had to be constants: none, some, all;
+    """What became of a case. ``fixed`` says which inputs had to be constants: none, some, rest, all;
     ``refused`` and ``wrong`` say why it is not right."""
 
     case: NodeCase
@@ -213,12 +213,13 @@ def _interpreted(case: NodeCase) -> tuple[Outcome, _Captured | None]:
 
 
 def _choices(inputs: Mapping[str, Any]) -> Iterator[dict[str, Array]]:
-    """Inputs to fix: none, those that may be shapes or conditions, all."""
+    """Inputs to fix: none, those that may be shapes or conditions, all but the first, all."""
     arrays = {
         k: v for k, v in inputs.items() if isinstance(v, np.ndarray) and v.dtype.kind not in "OUST"
     }
     yield {}
     yield {k: v for k, v in arrays.items() if v.dtype.kind in "ib"}
+    yield {k: v for k, v in arrays.items() if k != next(iter(inputs))}
     yield arrays
 
 

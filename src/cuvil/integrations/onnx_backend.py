@@ -227,7 +227,8 @@ def _value(value: Any) -> Any:
 
 
 def _choices(values: Mapping[str, Any]) -> Iterator[dict[str, Array]]:
-    """Inputs to make constants: none, those that may be shapes or conditions, all."""
+    """Inputs to make constants: none, those that may be shapes or conditions, all but the first,
+    all."""
     arrays = {
         k: v
         for k, v in values.items()
@@ -235,6 +236,7 @@ def _choices(values: Mapping[str, Any]) -> Iterator[dict[str, Array]]:
     }
     yield {}
     yield {k: v for k, v in arrays.items() if v.dtype.kind in "ib"}
+    yield {k: v for k, v in arrays.items() if k != next(iter(values))}
     yield arrays
 
 
