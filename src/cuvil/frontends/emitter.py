@@ -17,6 +17,7 @@ from cuvil.ir.types import I64, DType, Shape, TensorType
 from cuvil.ops.base import ShapeContext
 from cuvil.ops.movement import slice_size
 from cuvil.ops.typing import Inference
+from cuvil.rewrite.driver import prune
 from cuvil.sym.constraint import Constraint
 from cuvil.sym.equality import Equality
 from cuvil.sym.expr import Dim, add, maximum, minimum
@@ -294,6 +295,8 @@ class Emitter:
             self.context.symbols,
             [*constraints, *self.context.constraints],
         )
+        if self.discarded:
+            prune(main)
         return Module(main, name, **facts)
 
 

@@ -31,7 +31,6 @@ from cuvil.frontends.onnx.types import UnsupportedType, dtype_from, type_name
 from cuvil.frontends.onnx.walk import Frame, Walker
 from cuvil.ir.core import Module, Value
 from cuvil.ir.types import I64, DType, TensorType, dtype_of
-from cuvil.rewrite.driver import prune
 from cuvil.sym.constraint import Constraint
 from cuvil.sym.dim import Dim
 
@@ -99,10 +98,7 @@ def capture_onnx(
         call["host"] = {**tree, "steps": list(strings.steps), "made": strings.made()}
     elif inputs.texts or any(isinstance(item, (Texts, Maps)) for item in outputs):
         call["host"] = host_tree(context.words, inputs.names(), inputs.texts, made)
-    module = emitter.finish(values, labels, asked, name, source=facts, call=call)
-    if emitter.discarded:
-        prune(module.main)
-    return module
+    return emitter.finish(values, labels, asked, name, source=facts, call=call)
 
 
 class _Inputs:
