@@ -30,6 +30,7 @@ class Model:
         opset, constants = attrs.pop("opset", 18), attrs.pop("constants", None)
         names = attrs.pop("order", [*inputs, *(constants or {})])
         outputs = attrs.pop("outputs", ["y"])
+        self.tolerance = attrs.pop("tolerance", 0.0)
         proto = model([node(op, names, outputs, **attrs)], inputs, outputs, constants, opset)
         self.module = capture_onnx(proto)
         self.names = list(inputs)
@@ -46,7 +47,7 @@ class Model:
             assert len(got) == len(want)
             for a, b in zip(got, want, strict=True):
                 assert a.shape == np.shape(b)
-                np.testing.assert_array_equal(a, b)
+                np.testing.assert_allclose(a, b, rtol=self.tolerance, atol=self.tolerance)
 
     def refuses(self, *values: Any, words: str = ".") -> None:
         feed = dict(zip(self.names, map(np.asarray, values), strict=True))
@@ -298,3 +299,23 @@ def test_non_max_suppression(folder: Path) -> None:
         scores = (rng.integers(0, 10, (n, c, k)) / 10).astype(np.float32)
         for most in (0, 2, 1000):
             m(boxes, scores, [most])
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_resize_by_scales_that_are_data(folder: Path, mode: str) -> None:
+    """As a model with the same scales as a constant."""
+
+    def expected(x: Array, scales: Array) -> Array:
+        same = model(
+            [node("Resize", ["x", "", "s"], ["y"], mode=mode)],
+            {"x": (FLOAT, x.shape)}, ["y"], {"s": scales}, 18,
+        )  # fmt: skip
+        return run_module(capture_onnx(same), {"x": x})[0]
+
+    m = Model(
+        folder, "Resize", {"x": (FLOAT, ["n", 1, 4, "w"]), "s": (FLOAT, [4])}, expected,
+        order=["x", "", "s"], mode=mode, tolerance=1e-5,
+    )  # fmt: skip
+    for scales in ((1, 1, 2, 2), (1, 1, 0.6, 1.7), (1, 1, 1, 0.3), (1, 1, 0.1, 1)):
+        m(data(2, 1, 4, 5), np.float32(scales))
+    m.refuses(data(2, 1, 4, 5), np.float32((1, 1, -1, 1)), words="the size that the scales give")

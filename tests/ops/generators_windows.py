@@ -117,6 +117,10 @@ def _resize(rng: Rng) -> Iterator[Case]:
                 plain(rng, (1, 1, 5, 6), "float32"), sizes=(1, 1, 8, 4), mode=mode,
                 coordinate=coordinate, nearest="floor", scales=(1.0, 1.0, 1.7, 0.8),
             )  # fmt: skip
+            yield case(
+                plain(rng, (2, 1, 5, 6), "float32"), np.array((1.0, 1.0, 1.7, 0.8)),
+                sizes=(2, 1, 8, 4), mode=mode, coordinate=coordinate, nearest="floor",
+            )  # fmt: skip
     yield case(
         plain(rng, (1, 1, 5, 6), "float32"), sizes=(1, 1, 4, 7), mode="linear",
         coordinate="tf_crop_and_resize", extrapolation=9.0,

@@ -49,7 +49,7 @@ def _kept(op: Op, axis: int) -> bool:
     if attrs["coordinate"] == CROP:
         rank = op.type.rank
         return bool(size == out and attrs["roi"][axis] == 0 and attrs["roi"][rank + axis] == 1)
-    return is_identity(attrs, axis, size, out)
+    return len(op.operands) == 1 and is_identity(attrs, axis, size, out)
 
 
 class _Resize:
@@ -108,10 +108,11 @@ class _Resize:
         scales, roi = attrs.get("scales"), attrs.get("roi") or ()
         scale = float(scales[axis]) if scales else 0.0
         crop = attrs["coordinate"] == CROP
+        given = f"{call.input(1)}[{axis}]" if len(self.op.operands) > 1 else repr(scale)
         start, end = (roi[axis], roi[self.op.type.rank + axis]) if crop else (0.0, 1.0)
         call.line(
             f"const cuvil::ResizeAxis axis{axis} = {{{call.text(self.shape[axis])}, "
-            f"{call.text(self.out[axis])}, {scale!r}, {float(start)!r}, "
+            f"{call.text(self.out[axis])}, {given}, {float(start)!r}, "
             f"{float(end)!r}}};"
         )
         weight = 8 if self.weight == "double" else 4

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cuvil.errors import InvalidModelError
-from cuvil.ir.types import TensorType
+from cuvil.ir.types import F64, TensorType
 from cuvil.ops.base import Array, Attrs, Cost, OpDef, ShapeContext
 from cuvil.ops.numeric import concrete, narrow_to, wide
 from cuvil.sym.expr import mul
@@ -123,7 +123,7 @@ def axis_taps(attrs: Attrs, axis: int, size: int, out: int) -> Taps:
 
 
 def is_identity(attrs: Attrs, axis: int, size: object, out: object) -> bool:
-    """Whether the axis is left as it is."""
+    """Whether the axis is left as it is. Scales that are an operand are not asked here."""
     scales = attrs.get("scales")
     return size == out and attrs["coordinate"] != CROP and (not scales or scales[axis] == 1)
 
@@ -145,20 +145,34 @@ def _check(types: Sequence[TensorType], attrs: Attrs) -> None:
             raise InvalidModelError(f"resize: {key} needs one entry for each dimension of {x}")
     if any(s <= 0 for s in attrs.get("scales") or ()):
         raise InvalidModelError("resize: scales must be positive")
+    if len(types) > 1:
+        _check_operand(types[1], attrs)
+
+
+def _check_operand(scales: TensorType, attrs: Attrs) -> None:
+    if scales.rank != 1 or scales.dtype != F64:
+        raise InvalidModelError(f"resize: scales {scales} are no vector of f64")
+    if attrs.get("scales") or attrs.get("antialias", False) or attrs["coordinate"] == CROP:
+        raise InvalidModelError("resize: scales that are an operand go with no filter and no roi")
 
 
 def _infer(ctx: ShapeContext, types: Sequence[TensorType], attrs: Attrs) -> list[TensorType]:
     x = types[0]
     _check(types, attrs)
+    if len(types) > 1:
+        ctx.require(types[1].shape[0], "==", x.rank, "resize: a scale for each dimension")
     for axis, (size, out) in enumerate(zip(x.shape, attrs["sizes"], strict=True)):
         ctx.require(out, ">=", 0, f"resize: dimension {axis} of the output")
-        if not is_identity(attrs, axis, size, out) and out != 0:
+        moved = len(types) > 1 or not is_identity(attrs, axis, size, out)
+        if moved and out != 0:
             ctx.require(size, ">=", 1, f"resize: an element along dimension {axis}")
     return [x.with_shape(tuple(attrs["sizes"]))]
 
 
 def _reference(arrays: Sequence[Array], attrs: Attrs, results: Sequence[TensorType]) -> list[Array]:
     x = np.asarray(arrays[0])
+    if len(arrays) > 1:
+        attrs = {**attrs, "scales": tuple(map(float, arrays[1]))}
     exact = attrs["mode"] == "nearest"
     value = x if exact else wide(x)
     shape = concrete(results[0])
@@ -196,13 +210,14 @@ def _cost(operands: Sequence[TensorType], results: Sequence[TensorType], attrs: 
 
 DEFS: list[OpDef] = [
     OpDef(
-        "cuvil.resize", "kernel", _infer, _reference, (1, 1),
+        "cuvil.resize", "kernel", _infer, _reference, (1, 2),
         {
             "sizes": "dims", "mode": "str", "coordinate": "str", "nearest": "str?",
             "cubic_coeff": "float?", "scales": "floats?", "exclude_outside": "bool?",
             "antialias": "bool?", "extrapolation": "float?", "roi": "floats?",
         },
         "accumulated", _cost,
-        doc="Edges repeat. With antialias the filter is widened by 1 / scale where it shrinks.",
+        doc="Edges repeat. With antialias the filter is widened by 1 / scale where it shrinks."
+        " Scales may be a second operand, f64.",
     ),
 ]  # fmt: skip

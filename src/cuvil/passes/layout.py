@@ -150,6 +150,8 @@ def sink_through_slice(op: Op, context: Context) -> Outcome:
     inner = defined_by(op.operands[0], "transpose")
     if inner is None:
         return Refusal("the operand is no transpose")
+    if len(op.operands) > 1:
+        return Refusal("what it does to each dimension is another operand")
     perm = tuple(inner.attrs["perm"])
     back = inverse(perm)
     attrs = dict(op.attrs)

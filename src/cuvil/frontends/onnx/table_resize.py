@@ -10,7 +10,7 @@ import numpy as np
 from cuvil.errors import InvalidModelError
 from cuvil.frontends.onnx.node import Handler, Node, Refused
 from cuvil.ir.core import Value
-from cuvil.ir.types import F32, F64
+from cuvil.ir.types import F32, F64, I64
 from cuvil.sym.expr import Dim, Expr, floordiv, mul
 
 _MODES = {"nearest": "nearest", "linear": "linear", "bilinear": "linear", "cubic": "cubic"}
@@ -45,6 +45,13 @@ def _upsample(n: Node) -> Value:
         scales = [1.0, 1.0, n.number("height_scale"), n.number("width_scale")]
     elif n.version < 9:
         scales = [float(s) for s in n.attrs["scales"]]
+    elif n.knowledge.array(n[1]) is None:
+        sizes, given = _data_scales(n, 1, list(range(n[0].type.rank)))
+        mode = _mode(n)
+        return _of_any_type(
+            n, n[0], given, sizes=tuple(sizes), mode=mode, coordinate="asymmetric",
+            nearest="floor" if mode == "nearest" else None,
+        )  # fmt: skip
     else:
         scales = [float(s) for s in n.constant(1, "the scales").reshape(-1)]
     return _old(n, scales)
@@ -69,18 +76,19 @@ def _emit(n: Node, x: Value, scales: list[float], mode: str, nearest: str) -> Va
         raise InvalidModelError(f"{n.op}: {len(scales)} scales for {x.type}")
     sizes = tuple(scaled_size(n, d, s) for d, s in zip(x.type.shape, scales, strict=True))
     return _of_any_type(
-        n, x, sizes=sizes, mode=mode, coordinate="asymmetric", scales=tuple(scales),
+        n, x, None, sizes=sizes, mode=mode, coordinate="asymmetric", scales=tuple(scales),
         nearest=nearest if mode == "nearest" else None,
     )  # fmt: skip
 
 
-def _of_any_type(n: Node, x: Value, **attrs: Any) -> Value:
+def _of_any_type(n: Node, x: Value, given: Value | None, **attrs: Any) -> Value:
     """Integers are interpolated as floats, and truncated; what cubic weights take out of a small
     integer's range becomes the range's end."""
     e, kind = n.e, x.type.dtype
+    scales = [given] if given is not None else []
     if attrs["mode"] == "nearest" or kind.is_float or kind.is_narrow:
-        return e.op("resize", x, **attrs)
-    out = e.op("resize", e.cast(x, F32 if kind.size < 4 else F64), **attrs)
+        return e.op("resize", x, *scales, **attrs)
+    out = e.op("resize", e.cast(x, F32 if kind.size < 4 else F64), *scales, **attrs)
     if kind.is_integer and kind.size < 4:
         ends = np.iinfo(kind.numpy)
         out = e.with_scalar("max", e.with_scalar("min", out, int(ends.max)), int(ends.min))
@@ -121,14 +129,39 @@ def _symbolic_scales(n: Node, axes: list[int]) -> Value:
     """Scales computed from sizes (size / input): the sizes are exact fractions times the input."""
     ratios = n.knowledge.ratios(n[2])
     if ratios is None:
-        raise Refused("the scales depend on the data of an input", "give sizes or constant scales")
+        sizes, scales = _data_scales(n, 2, axes)
+        return _modern(n, axes, sizes, None, scales)
     sizes = list(n[0].type.shape)
     for axis, (num, den) in zip(axes, ratios.reshape(-1), strict=True):
         sizes[axis] = n.e.simplify(floordiv(mul(sizes[axis], num), den))
     return _modern(n, axes, sizes, None)
 
 
-def _modern(n: Node, axes: list[int], sizes: list[Dim], scales: list[float] | None) -> Value:
+def _data_scales(n: Node, index: int, axes: list[int]) -> tuple[list[Dim], Value]:
+    """Scales that are data: the sizes they give are bound, and the kernel reads them."""
+    e, x = n.e, n[0]
+    if n.integer("antialias", 0):
+        raise Refused("antialiasing by scales that depend on data", "give sizes")
+    scales = e.cast(e.reshape(n[index], (len(axes),)), F32)
+    have = e.cast(e.dims([x.type.shape[a] for a in axes]), F32)
+    asked = e.cast(e.op("floor", e.map("mul", have, scales)), I64)
+    made = n.bound([None] * len(axes), asked, "the size that the scales give")
+    sizes = list(x.type.shape)
+    for axis, size in zip(axes, made, strict=True):
+        sizes[axis] = size
+    scales = e.cast(scales, F64)
+    if axes != list(range(x.type.rank)):
+        one = e.broadcast(e.scalar(1.0, F64), (1,))
+        order = [axes.index(a) if a in axes else len(axes) for a in range(x.type.rank)]
+        at = e.weight(np.array(order, np.int64))
+        scales = e.op("gather", e.op("concat", scales, one, axis=0), at, axis=0)
+    return sizes, scales
+
+
+def _modern(
+    n: Node, axes: list[int], sizes: list[Dim], scales: list[float] | None,
+    given: Value | None = None,
+) -> Value:  # fmt: skip
     mode = _mode(n)
     attrs: dict[str, Any] = {}
     if mode == "nearest":
@@ -138,11 +171,13 @@ def _modern(n: Node, axes: list[int], sizes: list[Dim], scales: list[float] | No
     coordinate = n.text("coordinate_transformation_mode", "half_pixel")
     if coordinate == "tf_half_pixel_for_nn":
         raise Refused("coordinate mode tf_half_pixel_for_nn", "use half_pixel")
+    if coordinate == "tf_crop_and_resize" and given is not None:
+        raise Refused("a region of interest with scales that depend on data", "give sizes")
     if coordinate == "tf_crop_and_resize":
         attrs["roi"] = _roi(n, axes)
         attrs["extrapolation"] = n.number("extrapolation_value", 0.0)
     return _of_any_type(
-        n, n[0], sizes=tuple(sizes), mode=mode, coordinate=coordinate,
+        n, n[0], given, sizes=tuple(sizes), mode=mode, coordinate=coordinate,
         scales=tuple(scales) if scales is not None else None,
         exclude_outside=bool(n.integer("exclude_outside", 0)) or None,
         antialias=bool(n.integer("antialias", 0)) or None, **attrs,
