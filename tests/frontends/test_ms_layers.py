@@ -100,8 +100,11 @@ def test_fused_convolutions() -> None:
     check(Call("FusedConv", inputs, {"activation": "Relu"}, constants=(1, 2)))
     (want,) = Call("FusedConv", [x, w, b], {"strides": [2, 1]}, constants=(1, 2)).ours()
     turned = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
-    (got,) = Call("NhwcConv", [turned, w, b], {"strides": [2, 1]}, constants=(1, 2)).ours()
-    np.testing.assert_array_equal(got, want.transpose(0, 2, 3, 1))
+    last = np.ascontiguousarray(w.transpose(0, 2, 3, 1))
+    for op, weight in (("NhwcConv", last), ("NhwcFusedConv", w)):
+        inputs = [turned, weight, b]
+        (got,) = Call(op, inputs, {"strides": [2, 1]}, constants=(1, 2)).ours()
+        np.testing.assert_array_equal(got, want.transpose(0, 2, 3, 1))
     inputs = [x, m.f(3, 4, 3, 3), np.array([1, 0, 1, 2], np.int64), b]
     attrs = {"strides": [2, 2], "output_padding": [1, 1]}
     check(Call("ConvTransposeWithDynamicPads", inputs, attrs, constants=(1, 2, 3)))
@@ -232,6 +235,7 @@ def test_relative_position_bias_is_that_of_t5(both: int) -> None:
     away = torch.arange(20)[None] - torch.arange(20)[:, None]
     bucket = transformers.T5Attention._relative_position_bucket(away, bool(both), 8, 16)
     want = np.transpose(table[bucket.numpy()], (2, 0, 1))[None]
-    inputs = [table, np.array(20, np.int64), np.array(20, np.int64)]
+    stored = np.ascontiguousarray(table.T).reshape(table.shape)
+    inputs = [stored, np.array(20, np.int64), np.array(20, np.int64)]
     attrs = {"max_distance": 16, "is_bidirectional": both}
     _against(Call("RelativePositionBias", inputs, attrs, constants=(1, 2)), want)

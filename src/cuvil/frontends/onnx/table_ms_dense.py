@@ -105,7 +105,15 @@ def channels_last(n: Node, x: Value) -> Value:
 
 
 def _nhwc_conv(n: Node) -> Value:
-    """The image has its channels last; the weights are as for Conv."""
+    """Conv with channels last in the image and, as onnxruntime's fusion writes them whatever its
+    documentation says, in the weights: [M, kH, kW, C / group]."""
+    weight = channels_first(n, n[1])
+    turned = n.with_inputs([channels_first(n, n[0]), weight, *n.inputs[2:3]])
+    return channels_last(n, table_conv.conv(turned))
+
+
+def _nhwc_fused_conv(n: Node) -> Value:
+    """FusedConv over an image with its channels last; the weights are as for Conv."""
     turned = n.with_inputs([channels_first(n, n[0]), *n.inputs[1:3]])
     out = channels_last(n, table_conv.conv(turned))
     out = n.e.map("add", out, n[3]) if n.has(3) else out
@@ -134,6 +142,6 @@ TABLE: dict[str, Handler] = {
     "GemmFastGelu": _gemm_fast_gelu,
     "FusedConv": _fused_conv,
     "NhwcConv": _nhwc_conv,
-    "NhwcFusedConv": _nhwc_conv,
+    "NhwcFusedConv": _nhwc_fused_conv,
     "ConvTransposeWithDynamicPads": _conv_transpose,
 }

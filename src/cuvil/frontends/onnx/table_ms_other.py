@@ -194,15 +194,19 @@ def _murmur(n: Node) -> Value:
 
 
 def _relative_bias(n: Node) -> Value:
-    """T5's binned distances: bias_table [buckets, heads] looked up for key - query, [1, heads, Q,
-    K] (Raffel et al. 2020; transformers' T5Attention)."""
+    """T5's binned distances looked up for key - query, [1, heads, Q, K] (Raffel et al. 2020;
+    transformers' T5Attention).
+
+    The table is declared [buckets, heads] but stored by columns, as onnxruntime's fusion of T5
+    writes it: the elements of one head lie together.
+    """
     table = n[0]
     buckets = n.size(table.type.shape, 0, "the number of buckets")
     queries, keys = (n.size((n.dims(i, "a length")[0],), 0, "a length") for i in (1, 2))
     far = n.integer("max_distance")
     index = _buckets(queries, keys, buckets, far, bool(n.integer("is_bidirectional", 0)))
-    rows = n.e.op("gather", table, n.e.weight(index), axis=0)
-    return n.e.unsqueeze(n.e.transpose(rows, (2, 0, 1)), 0)
+    by_head = n.e.reshape(table, (table.type.shape[1], buckets))
+    return n.e.unsqueeze(n.e.op("gather", by_head, n.e.weight(index), axis=1), 0)
 
 
 def _buckets(queries: int, keys: int, count: int, far: int, both: bool) -> np.ndarray:
