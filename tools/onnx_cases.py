@@ -145,8 +145,8 @@ def node_cases() -> tuple[NodeCase, ...]:
 
 @dataclass
 class Outcome:
-    """What became of a case. ``fixed`` says which inputs had to be constants: none, some, rest, all;
-    ``refused`` and ``wrong`` say why it is not right."""
+    """What became of a case. ``fixed`` says which inputs had to be constants: none, some, rest or
+    all; ``refused`` and ``wrong`` say why it is not right."""
 
     case: NodeCase
     fixed: str = "none"
