@@ -286,3 +286,15 @@ def _from_c(artifact: Artifact, folder: Path, call: Mapping[str, Array]) -> tupl
     inputs = [tensor(call[spec.name]) for spec in artifact.inputs]
     code = library.run(inputs, [tensor(np.zeros(2, F))])
     return code, library.status.text
+
+
+def test_without_a_condition_what_the_body_says_of_it_is_ignored() -> None:
+    """The table in the operator's documentation; onnxruntime stops after the third trip."""
+    nodes = [node("Less", ["i", "two"], ["c2"]), node("Add", ["v", "one"], ["v2"])]
+    inside = body(nodes, [*STEP, info("v")], [info("c2", BOOL), info("v2")])
+    loop = node("Loop", ["m", "", "x"], ["y"], body=inside)
+    constants = {"two": np.array(2, I64), "one": np.array(1, F)}
+    proto = model([loop], {"m": (INT64, ()), "x": (FLOAT, ())}, ["y"], constants)
+    for trips in (10, 2, 0):
+        given = {"m": np.array(trips, I64), "x": np.array(0, F)}
+        assert run_module(capture_onnx(proto), given)[0] == trips
