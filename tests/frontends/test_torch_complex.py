@@ -49,6 +49,13 @@ def test_imaginary_parts_that_do_not_count_may_be_infinite() -> None:
     _check(lambda z: torch.fft.irfft(z, n=4), z)
 
 
+def test_frequencies() -> None:
+    _check(lambda x: tuple(
+        x.sum() + f(n, d=d) for f in (torch.fft.fftfreq, torch.fft.rfftfreq)
+        for n, d in ((7, 1.0), (8, 0.25), (1, 2.0))
+    ), _real(2))  # fmt: skip
+
+
 def test_stft() -> None:
     window = torch.hann_window(16)
     _check(lambda x: torch.stft(x, 16, 4, window=window, return_complex=True).abs(), _real(2, 70))
@@ -65,6 +72,7 @@ def test_stft() -> None:
         lambda a, b: torch.cat([a, b])[1:, ::2].reshape(-1).sum(),
         lambda a, b: (torch.where(a.real > 0, a, b), a == b, torch.isnan(a), torch.isfinite(a)),
         lambda a, b: (a.to(torch.complex128), torch.zeros_like(a), torch.full_like(a, 1j)),
+        lambda a, b: (a.sqrt(), (-b.abs() + 0j).sqrt(), (a * 0).sqrt(), a.sin(), b.cos()),
         lambda a, b: (a + 1.5, a * a.abs(), a.mean(0), torch.stack([a, b]).flip(0)),
     ],
 )

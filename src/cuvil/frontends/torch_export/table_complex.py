@@ -96,6 +96,29 @@ def _log(z: Complex) -> Complex:
     return Complex(z.size().map("log"), z.angle())
 
 
+def _root(z: Complex) -> Complex:
+    """The principal square root, from the part that does not cancel."""
+    size = z.size()
+    large = ((size + abs(z.re)) * 0.5).map("sqrt")
+    small = large.equals(0).where(0.0, abs(z.im) / (2 * large))
+    right = z.re >= 0
+    up = z.im < 0
+    im = right.where(small, large)
+    return Complex(right.where(large, small), up.where(-im, im))
+
+
+def _sine(z: Complex) -> Complex:
+    return Complex(
+        z.re.map("sin") * z.im.map("cosh"), z.re.map("cos") * z.im.map("sinh")
+    )
+
+
+def _cosine(z: Complex) -> Complex:
+    return Complex(
+        z.re.map("cos") * z.im.map("cosh"), -(z.re.map("sin") * z.im.map("sinh"))
+    )
+
+
 def _reciprocal(z: Complex) -> Complex:
     return Complex(z.re.lift(1.0), z.im.lift(0.0)) / z
 
@@ -229,6 +252,7 @@ def complex_rules(rules: Mapping[str, Rule]) -> dict[str, Rule]:
         "div": _quotient, "divide": _quotient, "true_divide": _quotient,
         "reciprocal": _unary(_reciprocal), "square": _unary(lambda z: z * z),
         "exp": _unary(_exp), "log": _unary(_log), "sgn": _unary(_sign), "pow": _power,
+        "sqrt": _unary(_root), "sin": _unary(_sine), "cos": _unary(_cosine),
         "matmul": _product("self", "other"), "mm": _product("self", "mat2"),
         "bmm": _product("self", "mat2"), "mv": _product("self", "vec"),
         "dot": _product("self", "tensor"),
@@ -241,7 +265,7 @@ def complex_rules(rules: Mapping[str, Rule]) -> dict[str, Rule]:
         **{n: lambda c: _filled(c, 1) for n in ("ones", "ones_like", "new_ones")},
         **{n: lambda c: _filled(c, c["fill_value"]) for n in ("full", "full_like", "new_full")},
         **{n: rules[n] for n in ("linalg_eig", "linalg_eigvals", "_linalg_eigvals")},
-        **table_fft.RULES,
+        **table_fft.COMPLEX,
     }  # fmt: skip
 
 

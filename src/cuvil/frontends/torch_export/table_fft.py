@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from cuvil.frontends.fourier import Spectrum, half, real_from_half, transform
 from cuvil.frontends.torch_export.call import Call, Refused, Rule
 from cuvil.frontends.torch_export.pairs import Pair, pair_of, result_dtype
@@ -92,8 +94,25 @@ def _complex_to_real(c: Call) -> Value:
     return _scaled(c, real, factor)
 
 
-RULES: dict[str, Rule] = {
+def _frequencies(half_only: bool) -> Rule:
+    """The frequencies of a transform's bins, k / (n d); n is a number, which torch fixes."""
+
+    def rule(c: Call) -> Value:
+        n, spacing = int(c.number("n")), float(c.number("d"))
+        bins = np.arange(n // 2 + 1) if half_only else np.fft.ifftshift(np.arange(n) - n // 2)
+        step = np.asarray(1 / (n * spacing)).astype(c.dtype.numpy)
+        return c.e.weight(bins.astype(c.dtype.numpy) * step)
+
+    return rule
+
+
+COMPLEX: dict[str, Rule] = {
     "_fft_c2c": _complex_to_complex,
     "_fft_r2c": _real_to_complex,
     "_fft_c2r": _complex_to_real,
+}
+
+RULES: dict[str, Rule] = {
+    "fft_fftfreq": _frequencies(half_only=False),
+    "fft_rfftfreq": _frequencies(half_only=True),
 }

@@ -13,7 +13,7 @@ from cuvil.frontends.torch_export.table_create import triangle_of
 from cuvil.frontends.torch_export.table_shape import swap
 from cuvil.ir.core import Value
 from cuvil.ir.types import I32, I64, DType
-from cuvil.sym.expr import Dim, add, minimum, mul, product
+from cuvil.sym.expr import Dim, add, maximum, minimum, mul, product
 
 Results = list[Value | None]
 
@@ -310,9 +310,8 @@ def _eps(dtype: DType) -> float:
 def _limits(c: Call, m: Dim, n: Dim, dtype: DType) -> tuple[Value, Value]:
     """atol and rtol as torch.linalg takes them: eps max(m, n) is relative where atol is 0."""
     atol, rtol = c.args.get("atol"), c.args.get("rtol")
-    if not (isinstance(m, int) and isinstance(n, int)):
-        raise Refused("the default tolerance of matrices of symbolic size")
-    usual = c.e.scalar(_eps(dtype) * max(m, n), dtype)
+    larger = c.as_value(c.e.simplify(maximum(m, n)), dtype)
+    usual = c.e.with_scalar("mul", larger, _eps(dtype))
     low = c.e.scalar(0, dtype) if atol is None else c.as_value(atol, dtype)
     if rtol is not None:
         return low, c.as_value(rtol, dtype)
