@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import cuvil
+from cuvil.ir.types import DTYPES
 from tests.cli.conftest import Call
 from tests.frontends.ml_models import FLOAT, ML, model_of, tensor
 from tests.runtime.test_host import mixed
@@ -76,6 +77,31 @@ def test_strings_on_the_command_line(cuvil_cli: Call, place: Path) -> None:
     assert ran.code != 0 and "the strings of 'words' can't be made up" in ran.err
     assert cuvil_cli("verify", "mixed.cuvilpkg", "--source", "mixed.onnx").code == 0
     assert cuvil_cli("verify", "mixed.cuvilpkg").code == 0
+
+
+def test_narrow_types_on_the_command_line(cuvil_cli: Call, place: Path) -> None:
+    """.npy files have no name for them: they come in as bytes and go out as float32."""
+    narrow = [helper.make_tensor_value_info("x", TensorProto.FLOAT8E4M3FN, ["n"]),
+              helper.make_tensor_value_info("b", TensorProto.BFLOAT16, ["n"])]  # fmt: skip
+    nodes = [
+        helper.make_node("Identity", ["x"], ["y"]),
+        helper.make_node("Neg", ["b"], ["c"]),
+    ]
+    outputs = [helper.make_empty_tensor_value_info("y"), helper.make_empty_tensor_value_info("c")]
+    opsets = [helper.make_opsetid("", 21)]
+    graph = helper.make_graph(nodes, "narrow", narrow, outputs)
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), place / "narrow.onnx")
+    ran = cuvil_cli("compile", "narrow.onnx", "-o", "narrow.cuvilpkg", "--json")
+    assert ran.code == 0, ran.err
+    values = np.array([1.5, -448, 0.25], np.float32)
+    np.save(place / "x.npy", values.astype(DTYPES["f8e4m3fn"].numpy))
+    np.save(place / "b.npy", values.astype(DTYPES["bf16"].numpy))
+    ran = cuvil_cli("run", "narrow.cuvilpkg", "-i", "x=@x.npy", "-i", "b=@b.npy", "-o", "n.npz")
+    assert ran.code == 0, ran.err
+    with np.load(place / "n.npz") as found:
+        assert found["y"].tolist() == values.tolist()
+        assert found["c"].tolist() == (-values).tolist()
+    assert cuvil_cli("run", "narrow.cuvilpkg", "-i", "random").code == 0
 
 
 def test_maps_on_the_command_line(cuvil_cli: Call, place: Path) -> None:

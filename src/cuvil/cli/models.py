@@ -144,6 +144,7 @@ def read_inputs(
             given[name] = _only(value[1:])
         else:
             raise InputError(f"cannot read the input {text!r}", hint=_INPUT_HINT)
+    given.update(_typed(given, signature))
     made_up = [name for name in sorted(made) if name in strings]
     if made_up:
         raise InputError(f"the strings of {made_up[0]!r} can't be made up", hint=_INPUT_HINT)
@@ -167,6 +168,18 @@ def read_inputs(
         asked = ", ".join(f"{name}={size}" for name, size in table.items())
         raise InputError(f"cannot make inputs of {asked}: {error}", hint="ask for less") from None
     return {name: given[name] if name in given else random[name] for name in every}
+
+
+def _typed(given: Mapping[str, Array], signature: Signature) -> dict[str, Array]:
+    """Arrays of the types that NumPy writes to files as bytes without a name (those of ml_dtypes),
+    by the types of the inputs they are for."""
+    found = {}
+    for spec in signature.inputs:
+        array, dtype = given.get(spec.name), spec.element.numpy
+        if isinstance(array, np.ndarray) and array.dtype == np.dtype(f"V{dtype.itemsize}"):
+            if dtype.isbuiltin != 1:
+                found[spec.name] = array.view(dtype)
+    return found
 
 
 def made_up_inputs(
