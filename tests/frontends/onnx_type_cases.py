@@ -126,6 +126,7 @@ def _rowwise() -> Iterator[TypeCase]:
     layer: Maker = lambda t: [plain(t, 3, 19), plain(t, 19), plain(t, 19)]  # noqa: E731
     yield TypeCase("LayerNormalization", layer)
     yield TypeCase("RMSNormalization", lambda t: layer(t)[:2])
+    yield TypeCase("Attention", lambda t: [plain(t, 1, 2, 5, 8, seed=s) for s in range(3)])
     images: Maker = lambda t: [plain(t, 2, 3, 5, 5), plain(t, 3), plain(t, 3)]  # noqa: E731
     yield TypeCase("InstanceNormalization", images)
     yield TypeCase("BatchNormalization", lambda t: [*images(t), plain(t, 3), abs(plain(t, 3))])

@@ -39,8 +39,9 @@ def _attention(n: Node) -> Value | None:
         if not known or (mask.type.dtype != BOOL and not mask.type.dtype.is_float):
             return None
         operands.append(mask)
+    scale = n.number("scale") if "scale" in n.attrs else 1 / math.sqrt(depth)
     out = n.e.op(
-        "attention", *operands, scale=n.number("scale", 1 / math.sqrt(depth)),
+        "attention", *operands, scale=scale,
         causal=bool(n.integer("is_causal", 0)), has_mask=n.has(3),
     )  # fmt: skip
     if not flat:

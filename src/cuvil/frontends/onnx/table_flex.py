@@ -26,7 +26,8 @@ def flex_attention(n: Node, inline: Inline) -> Sequence[Item | None]:
     if {x.type.rank for x in (q, k, v)} != {4}:
         raise InvalidModelError(f"FlexAttention needs tensors of rank 4: {q.type}, {k.type}")
     depth = n.size(q.type.shape, 3, "the size of a head")
-    scale = n.number("scale", 1 / math.sqrt(depth) if depth else 1.0)
+    usual = 1 / math.sqrt(depth) if depth else 1.0
+    scale = n.number("scale") if "scale" in n.attrs else usual
     if "score_mod" not in n.attrs and "prob_mod" not in n.attrs:
         return [e.op("attention", q, k, v, scale=scale, causal=False, has_mask=False)]
     asked = n.integer("softmax_precision", 0)
