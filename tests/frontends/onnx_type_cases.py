@@ -135,12 +135,13 @@ def _rowwise() -> Iterator[TypeCase]:
 def _moving() -> Iterator[TypeCase]:
     yield TypeCase("Gather", lambda t: [plain(t, 5, 4), _i(0, -1, 2)])
     rows = np.array([[0, -1, 2, 3], [0, 1, 2, -3]])
+    at = _i(0, 2, 0)[:, None]
     yield TypeCase("GatherElements", lambda t: [plain(t, 5, 4), rows])
     for how in ("none", "add", "mul", "max", "min"):
         attrs = {"reduction": how}
         updates: Maker = lambda t: [plain(t, 5, 4), rows, plain(t, 2, 4)]  # noqa: E731
         yield TypeCase("ScatterElements", updates, how, attrs=attrs)
-        places: Maker = lambda t: [plain(t, 5, 4), _i(0, 2, 0)[:, None], plain(t, 3, 4)]  # noqa: E731
+        places: Maker = lambda t: [plain(t, 5, 4), at, plain(t, 3, 4)]  # noqa: E731
         yield TypeCase("ScatterND", places, how, attrs=attrs)
     yield TypeCase("Tile", lambda t: [plain(t, 2, 3), _i(2, 2)], fixed=(1,))
     yield TypeCase("Expand", lambda t: [plain(t, 1, 3), _i(2, 4, 3)], fixed=(1,))
