@@ -57,25 +57,28 @@ def _sum_square(n: Node) -> Value:
 
 
 def _l2(n: Node) -> Value:
-    if n.dtype().is_float:
-        return n.e.op("sqrt", _sum_square(n))
-    x = n.e.cast(n[0], F64)
+    x = _real(n)
     return n.e.cast(n.e.op("sqrt", _reduce(n, "reduce_sum", n.e.op("mul", x, x))), n.dtype())
 
 
+def _real(n: Node) -> Value:
+    """The input as floats: integers in f64, whose results are truncated at the end."""
+    return n[0] if n.dtype().is_float else n.e.cast(n[0], F64)
+
+
 def _log_sum(n: Node) -> Value:
-    return n.e.op("log", _reduce(n, "reduce_sum", n[0]))
+    return n.e.cast(n.e.op("log", _reduce(n, "reduce_sum", _real(n))), n.dtype())
 
 
 def _log_sum_exp(n: Node) -> Value:
     """log(sum(exp(x - m))) + m with m the maximum, 0 in its place where it is infinite."""
-    x, e, axes = n[0], n.e, tuple(_axes(n))
+    x, e, axes = _real(n), n.e, tuple(_axes(n))
     if not axes:
-        return e.op("log", e.op("exp", x))
+        return e.cast(e.op("log", e.op("exp", x)), n.dtype())
     top = e.op("reduce_max", x, axes=axes, keepdims=True)
     top = e.map("select", e.op("isinf", top), e.scalar(0, x.type.dtype), top)
     total = e.op("reduce_sum", e.op("exp", e.map("sub", x, top)), axes=axes, keepdims=True)
-    out = e.op("add", e.op("log", total), top)
+    out = e.cast(e.op("add", e.op("log", total), top), n.dtype())
     return out if n.integer("keepdims", 1) else e.squeeze(out, axes)
 
 
