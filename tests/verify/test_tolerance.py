@@ -46,8 +46,8 @@ def test_a_wrong_result_of_well_conditioned_inputs_still_fails(
 ) -> None:
     real = compiler.load
 
-    def off(*args: Any) -> Any:
-        artifact = real(*args)
+    def off(*args: Any, **more: Any) -> Any:
+        artifact = real(*args, **more)
         run = artifact.run
         artifact.run = lambda inputs: {n: a * np.float32(1.01) for n, a in run(inputs).items()}
         return artifact
