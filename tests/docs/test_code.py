@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from cuvil.ops.custom import CUSTOM
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # A block of code, and the indented text that follows it at once, if any: what it prints.
@@ -32,11 +34,14 @@ def test_code(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": page.stem}
-    for code, shown in blocks(page.read_text(encoding="utf-8")):
-        capsys.readouterr()
-        exec(compile(code, str(page), "exec"), names)
-        if shown:
-            assert capsys.readouterr().out.strip() == shown
+    try:
+        for code, shown in blocks(page.read_text(encoding="utf-8")):
+            capsys.readouterr()
+            exec(compile(code, str(page), "exec"), names)
+            if shown:
+                assert capsys.readouterr().out.strip() == shown
+    finally:
+        CUSTOM.clear()  # what a page registers is no operator of the table
 
 
 def test_blocks_and_what_they_print_are_told_apart() -> None:

@@ -9,7 +9,7 @@
     "func.return"(%5) : (!cuvil.tensor<[2, 4, n, 6] x f32>) -> ()
 // AFTER
   ^bb0(%arg0: !cuvil.tensor<[2, 4, n, 8] x f32>, %arg1: !cuvil.tensor<[2, 4, m, 8] x f32>, %arg2: !cuvil.tensor<[2, 4, m, 6] x f32>):
-    %0 = "cuvil.attention"(%arg0, %arg1, %arg2) {causal = false, has_mask = false, scale = 0.5 : f64} : (!cuvil.tensor<[2, 4, n, 8] x f32>, !cuvil.tensor<[2, 4, m, 8] x f32>, !cuvil.tensor<[2, 4, m, 6] x f32>) -> !cuvil.tensor<[2, 4, n, 6] x f32>
+    %0 = "cuvil.attention"(%arg0, %arg1, %arg2) {causal = false, has_mask = false, nan_rows = true, scale = 0.5 : f64} : (!cuvil.tensor<[2, 4, n, 8] x f32>, !cuvil.tensor<[2, 4, m, 8] x f32>, !cuvil.tensor<[2, 4, m, 6] x f32>) -> !cuvil.tensor<[2, 4, n, 6] x f32>
     "func.return"(%0) : (!cuvil.tensor<[2, 4, n, 6] x f32>) -> ()
 
 // RULE recognise-attention
@@ -40,7 +40,7 @@
     %0 = "cuvil.reshape"(%arg0) {shape = #cuvil.dims<[4, 1, n, 8]>} : (!cuvil.tensor<[4, n, 8] x f32>) -> !cuvil.tensor<[4, 1, n, 8] x f32>
     %1 = "cuvil.reshape"(%arg1) {shape = #cuvil.dims<[4, 1, m, 8]>} : (!cuvil.tensor<[4, m, 8] x f32>) -> !cuvil.tensor<[4, 1, m, 8] x f32>
     %2 = "cuvil.reshape"(%arg2) {shape = #cuvil.dims<[4, 1, m, 8]>} : (!cuvil.tensor<[4, m, 8] x f32>) -> !cuvil.tensor<[4, 1, m, 8] x f32>
-    %3 = "cuvil.attention"(%0, %1, %2) {causal = false, has_mask = false, scale = 1.0 : f64} : (!cuvil.tensor<[4, 1, n, 8] x f32>, !cuvil.tensor<[4, 1, m, 8] x f32>, !cuvil.tensor<[4, 1, m, 8] x f32>) -> !cuvil.tensor<[4, 1, n, 8] x f32>
+    %3 = "cuvil.attention"(%0, %1, %2) {causal = false, has_mask = false, nan_rows = true, scale = 1.0 : f64} : (!cuvil.tensor<[4, 1, n, 8] x f32>, !cuvil.tensor<[4, 1, m, 8] x f32>, !cuvil.tensor<[4, 1, m, 8] x f32>) -> !cuvil.tensor<[4, 1, n, 8] x f32>
     %4 = "cuvil.reshape"(%3) {shape = #cuvil.dims<[4, n, 8]>} : (!cuvil.tensor<[4, 1, n, 8] x f32>) -> !cuvil.tensor<[4, n, 8] x f32>
     "func.return"(%4) : (!cuvil.tensor<[4, n, 8] x f32>) -> ()
 

@@ -103,7 +103,7 @@ def _build(
     masked = mask is not None
     attrs = {
         "scale": scale, "causal": False, "has_mask": masked,
-        "nan_rows": masked or zeroed or None, "zero_nan_rows": zeroed or None,
+        "nan_rows": True, "zero_nan_rows": zeroed or None,
     }  # fmt: skip
     out = rw.op("attention", operands, attrs).result
     if out.type.shape != op.type.shape:

@@ -63,7 +63,8 @@ def attend(n: Node, q: Value, k: Value, v: Value, scores: Scores) -> Value:
     return n.e.op(
         "attention", q, k, v, *([scores.mask] if scores.mask is not None else []),
         scale=scores.scale, causal=scores.causal is not None, has_mask=masked,
-        causal_offset=scores.causal or None, nan_rows=masked or None,
+        causal_offset=scores.causal or None,
+        nan_rows=masked or scores.causal is None or None,
     )  # fmt: skip
 
 
