@@ -8,7 +8,7 @@ from cuvil.frontends.formula import Term
 from cuvil.frontends.torch_export.call import Call, Refused, Rule
 from cuvil.frontends.torch_export.table_arithmetic import operands
 from cuvil.ir.core import Value
-from cuvil.ir.types import F32, F64, I32, I64, DType
+from cuvil.ir.types import DTYPES, F32, F64, I32, I64, DType
 
 # The integer dtype of a float's bits, the number of its mantissa's, and its exponent's bias.
 _LAYOUT: dict[str, tuple[DType, int, int]] = {"f32": (I32, 23, 126), "f64": (I64, 52, 1022)}
@@ -96,7 +96,25 @@ def _logaddexp2(c: Call) -> Value:
     return (a.equals(b) & top.map("isinf")).where(top, top + rest).value
 
 
+def _hash(c: Call) -> Value:
+    """The exclusive or of the elements' 64 bits (floats as f64): bit by bit, a bit is set where it
+    is set in an odd number of elements."""
+    if c.get("mode", 0) != 0:
+        raise Refused("hashing in another mode than 0")
+    e, axes, keep = c.e, c.axes("dim"), bool(c.get("keepdim", False))
+    wide = e.cast(c.first, F64 if c.first.type.dtype.is_float else I64)
+    bits = e.unsqueeze(e.op("bitcast", wide, dtype=I64), wide.type.rank)
+    place = e.op("iota", shape=(64,), axis=0, dtype=I64)
+    each = e.with_scalar("and", e.map("shr", bits, place), 1)
+    if axes:
+        each = e.op("reduce_sum", each, axes=tuple(axes), keepdims=keep)
+    word = e.map("shl", e.with_scalar("and", each, 1), place)
+    word = e.op("reduce_sum", word, axes=(word.type.rank - 1,), keepdims=False)
+    return e.op("bitcast", word, dtype=DTYPES["u64"])
+
+
 RULES: dict[str, Rule] = {
+    "hash_tensor": _hash,
     "frexp": _frexp, "nextafter": _nextafter, "view": _view,
     "gcd": lambda c: c.e.map("gcd", *operands(c, c.dtype)), "lcm": _lcm,
     "heaviside": _heaviside, "angle": _angle, "logaddexp2": _logaddexp2,
