@@ -65,3 +65,18 @@ def test_neighbours_and_parts_of_denormal_numbers() -> None:
 def test_a_strided_view_of_a_view_is_refused() -> None:
     with pytest.raises(UnsupportedOpError, match="outside of it"):
         check(lambda x: x[1:].as_strided((2,), (1,), 0), torch.arange(6.0))
+
+
+def test_a_part_that_starts_where_a_tensor_says() -> None:
+    x = torch.arange(20.0).reshape(4, 5)
+    for start in (0, 2, -3):
+        check(lambda x, s: (x.narrow(1, s, 2), torch.narrow(x, 0, 1, 2)), x, torch.tensor(start))
+
+
+def test_comparisons_in_place_keep_the_numbers_dtype() -> None:
+    def run(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        base = torch.stack([x, y])
+        base[0].eq_(y)
+        return base, x.clone().logical_not_()
+
+    check(run, torch.tensor([1.0, 0.0, 3.0]), torch.tensor([1.0, 2.0, 3.0]))

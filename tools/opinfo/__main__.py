@@ -48,6 +48,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--skip", nargs="*", default=[], help="prefixes to leave out")
     parser.add_argument("--native", action="store_true", help="compile instead of interpreting")
     parser.add_argument("--json", type=Path, help="verdicts are kept here and not made again")
+    parser.add_argument("--refusals", type=Path, metavar="FILE",
+                        help="write the operators of --json that are refused, with a reason")
     parser.add_argument("--again", nargs="*", default=[], metavar="STATUS",
                         help="judge again what the file has with these statuses")  # fmt: skip
     parser.add_argument("--most", type=int, help="sample inputs of each dtype at most")
@@ -79,7 +81,16 @@ def main(arguments: list[str]) -> int:
                 print(f"    {kind}: {reason.splitlines()[0][:300]}", flush=True)
     table = {n: kept[n] for n in names if n in kept}
     print(summary(table))
+    if given.refusals is not None:
+        found = {n: _reason(v) for n, v in table.items() if v["status"] == "refused"}
+        given.refusals.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     return int(any(v["status"] in ("wrong", "fault", "slow") for v in table.values()))
+
+
+def _reason(verdict: dict[str, Any]) -> str:
+    """Why some sample of an operator is refused: the first reason, without the sample."""
+    text = str(next(iter(verdict["reasons"].get("refused", [])), "refused")).splitlines()[0]
+    return text.split(": ", 1)[-1][:200]
 
 
 def _keep(path: Path | None, kept: dict[str, Any], name: str, verdict: dict[str, Any]) -> None:

@@ -3,11 +3,12 @@
 Torch derives the shapes of aten.lstm, gru and rnn by running their loops over time, which fixes
 the length of the sequence: stand-ins with a shape rule of their own keep it symbolic. max_pool1d
 is traced as the max_pool2d that it is. Functions that torch traces by looking at values (cov only
-to warn, combinations to select) are kept whole.
+to warn, combinations to select) are kept whole, and a part is picked where its start is data.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -97,12 +98,14 @@ class _KeptWhole(TorchFunctionMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.routes = {
+        self.routes: dict[Any, Callable[..., Any]] = {
             getattr(place, name): getattr(getattr(torch.ops, NAMESPACE), name)
             for name in _WHOLE
             for place in (torch, torch.Tensor)
             if hasattr(place, name)
         }
+        for narrow in (torch.narrow, torch.Tensor.narrow):
+            self.routes[narrow] = functools.partial(_narrow, narrow)
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -126,6 +129,18 @@ def symbolic_functions() -> Iterator[None]:
         torch.max_pool1d = pool
         for name in _SCHEMAS:
             delattr(functions, name)
+
+
+def _narrow(
+    function: Callable[..., Any], input: torch.Tensor, dim: int, start: Any, length: int
+) -> torch.Tensor:
+    """A part whose start is in a tensor is picked by index; torch would read the start."""
+    if not isinstance(start, torch.Tensor):
+        found: torch.Tensor = function(input, dim, start, length)
+        return found
+    first = torch.where(start < 0, start + input.shape[dim], start)
+    places = first.reshape(1) + torch.arange(length, dtype=start.dtype)
+    return input.index_select(dim, places)
 
 
 def _max_pool1d(
