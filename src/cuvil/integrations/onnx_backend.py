@@ -24,6 +24,7 @@ from cuvil.runtime.artifact import Artifact
 
 Array = np.ndarray[Any, Any]
 _MOST_ARTIFACTS = 16
+_CONTROL = ("ai.onnx.If", "ai.onnx.Loop", "ai.onnx.Scan")
 
 
 class CuvilRep(BackendRep):
@@ -135,7 +136,7 @@ class CuvilBackend(Backend):
         if not cls.supports_device(device):
             return False
         table = debug_trace(model, path=None)
-        return all(node["hint"] == FIXED for node in table["unsupported"])
+        return all(_is_open_node(node["op"], node["hint"]) for node in table["unsupported"])
 
     @classmethod
     def prepare(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> CuvilRep:
@@ -215,8 +216,14 @@ def _regrouped(found: Mapping[str, Any], name: str, count: int | None) -> Any:
 def _may_be_fixed(error: CuvilError) -> bool:
     """Whether values of inputs could remove the reason of a refusal."""
     if isinstance(error, UnsupportedOpError):
-        return any(node.hint == FIXED for node in error.nodes)
+        return any(_is_open_node(node.op, node.hint) for node in error.nodes)
     return True
+
+
+def _is_open_node(op: str, hint: str) -> bool:
+    """Whether a node that is refused may be taken with values: one that asks for them, or control
+    flow that they decide."""
+    return hint == FIXED or op.split(" ")[0] in _CONTROL
 
 
 def _value(value: Any) -> Any:
