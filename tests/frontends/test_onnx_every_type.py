@@ -38,7 +38,7 @@ _OTHERWISE = {
     r"ReduceL2.special\[[iu].*\]": "the reference's squares wrap",
     r"ReduceLogSum(Exp|.special)\[i.*\]": "logarithms of integers, which opset 28 no longer allows",
     r"Reduce.*\[bf16\]": "the reference sums in bf16",
-    r"Shrink\[i64\]": "the smallest integers minus a half",
+    r"Shrink\[[iu]64\]": "the ends of the range, and a half more",
     r"Mod.fmod\[.*\]|Div\[.*\]|Mod\[.*\]": "integers over 0, and the smallest over -1",
 }
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 from cuvil.errors import InvalidModelError
 from cuvil.frontends.onnx.node import Handler, Node
 from cuvil.ir.core import Value
-from cuvil.ir.types import I64
+from cuvil.ir.types import BOOL, I64
 from cuvil.sym.expr import Dim, mul, product
 
 _REDUCTIONS = ("none", "add", "mul", "max", "min")
 
 
 def _reduction(n: Node) -> str | None:
+    """The attribute; the sum of bools is their maximum, the product their minimum."""
     name = n.text("reduction", "none")
     if name not in _REDUCTIONS:
         raise InvalidModelError(f"{n.op}: reduction {name!r} is not one of {_REDUCTIONS}")
+    if n.dtype() == BOOL:
+        name = {"add": "max", "mul": "min"}.get(name, name)
     return None if name == "none" else name
 
 
