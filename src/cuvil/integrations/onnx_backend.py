@@ -20,11 +20,12 @@ from cuvil.api import debug_trace
 from cuvil.errors import CuvilError, InputError, ShapeConstraintError, UnsupportedOpError
 from cuvil.frontends.onnx.load import NEWEST_OPSET
 from cuvil.frontends.onnx.node import FIXED
+from cuvil.frontends.onnx.table_control import CONTROL
+from cuvil.frontends.onnx.tables import HANDLERS
 from cuvil.runtime.artifact import Artifact
 
 Array = np.ndarray[Any, Any]
 _MOST_ARTIFACTS = 16
-_CONTROL = ("ai.onnx.If", "ai.onnx.Loop", "ai.onnx.Scan")
 
 
 class CuvilRep(BackendRep):
@@ -216,14 +217,16 @@ def _regrouped(found: Mapping[str, Any], name: str, count: int | None) -> Any:
 def _may_be_fixed(error: CuvilError) -> bool:
     """Whether values of inputs could remove the reason of a refusal."""
     if isinstance(error, UnsupportedOpError):
-        return any(_is_open_node(node.op, node.hint) for node in error.nodes)
+        return all(_is_open_node(node.op, node.hint) for node in error.nodes)
     return True
 
 
 def _is_open_node(op: str, hint: str) -> bool:
-    """Whether a node that is refused may be taken with values: one that asks for them, or control
-    flow that they decide."""
-    return hint == FIXED or op.split(" ")[0] in _CONTROL
+    """Whether a node that is refused may be taken with values: one that asks for them, or one of an
+    operator that is known."""
+    domain, _, name = op.split(" ")[0].rpartition(".")
+    key = ("" if domain == "ai.onnx" else domain, name)
+    return hint == FIXED or key in HANDLERS or key in CONTROL
 
 
 def _value(value: Any) -> Any:
