@@ -80,3 +80,8 @@ def test_comparisons_in_place_keep_the_numbers_dtype() -> None:
         return base, x.clone().logical_not_()
 
     check(run, torch.tensor([1.0, 0.0, 3.0]), torch.tensor([1.0, 2.0, 3.0]))
+
+
+def test_runs_of_equal_parts_along_a_dim_from_the_back() -> None:
+    x = torch.tensor([[1.0, 1.0, 2.0], [3.0, 3.0, 4.0]])
+    check(lambda x: (x.unique_consecutive(dim=-1), torch.unique_consecutive(x, dim=0)), x)

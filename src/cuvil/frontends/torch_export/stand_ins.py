@@ -106,6 +106,8 @@ class _KeptWhole(TorchFunctionMode):
         }
         for narrow in (torch.narrow, torch.Tensor.narrow):
             self.routes[narrow] = functools.partial(_narrow, narrow)
+        for runs in (torch.functional.unique_consecutive, torch.Tensor.unique_consecutive):
+            self.routes[runs] = functools.partial(_from_front, runs)
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -129,6 +131,14 @@ def symbolic_functions() -> Iterator[None]:
         torch.max_pool1d = pool
         for name in _SCHEMAS:
             delattr(functions, name)
+
+
+def _from_front(function: Callable[..., Any], input: torch.Tensor, **options: Any) -> Any:
+    """A dim counted from the back, for which torch's own shape rule gives a wrong rank."""
+    dim = options.get("dim")
+    if dim is not None and dim < 0:
+        options["dim"] = dim + max(input.dim(), 1)
+    return function(input, **options)
 
 
 def _narrow(
