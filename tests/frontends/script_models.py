@@ -88,3 +88,14 @@ class Saves(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         torch.save(x, "stolen.pt")
         return x
+
+
+class CountedLoop(nn.Module):
+    """A tensor or a counter ends it."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        i = 0
+        while bool(x.norm() < 10) and i < 20:
+            x = x + 1
+            i += 1
+        return x * 2 + i

@@ -43,7 +43,7 @@ def test_sizes_stay_dynamic_and_arguments_are_numbers() -> None:
         _same(artifact(x, 1), script(x, 1))
 
 
-@pytest.mark.parametrize("name", ["DataBranch", "DataLoop"])
+@pytest.mark.parametrize("name", ["CountedLoop", "DataBranch", "DataLoop"])
 def test_what_a_tensor_decides_is_decided_by_each_call(name: str) -> None:
     script = _script(name)
     x = torch.randn(3, 4)

@@ -7,7 +7,7 @@ import pytest
 
 from cuvil.errors import CuvilError
 from cuvil.ir.signature import ConstraintSpec, Signature, SymbolSpec, TensorSpec
-from cuvil.verify.inputs import spread_of_sizes
+from cuvil.verify.inputs import make_inputs, spread_of_sizes
 
 
 def _signature(
@@ -46,3 +46,10 @@ def test_bounds_and_the_example_come_first() -> None:
 def test_no_size_is_said() -> None:
     with pytest.raises(CuvilError, match="no sizes of n were found"):
         spread_of_sizes(_signature("n", rules=("n % 1009 == 5", "n % 1013 == 7")), {})
+
+
+def test_an_example_of_rank_0_keeps_its_rank() -> None:
+    specs = (TensorSpec("n", "f32", ()),)
+    rng = np.random.default_rng(0)
+    made = make_inputs(Signature(specs, ()), {}, {"n": np.full((), 3, np.float32)}, rng)
+    assert made["n"].shape == () and made["n"] == 3

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from cuvil.api.advice import advice
 from cuvil.api.host_check import with_host_steps
 from cuvil.api.source import Source
 from cuvil.errors import CuvilError, InputError, InvalidModelError, VerificationError
@@ -52,7 +53,7 @@ def check_built(artifact: Artifact, source: Source) -> Report:
         raise VerificationError(
             f"the artifact disagrees with its model; {report}",
             report,
-            hint=_SIGNS if _has_free_signs(source.module) else _REPORT,
+            hint=advice(source.module),
         )
     return report
 
@@ -69,20 +70,6 @@ def _check_references(source: Source) -> None:
                 where=str(op.loc),
                 hint="register it with reference=, or compile with verify=False",
             )
-
-
-_REPORT = (
-    "this is a fault of Cuvil: please report it with what `cuvil verify MODEL --layerwise "
-    "--bisect` says"
-)
-_SIGNS = (
-    "eigenvectors and singular vectors are free in their sign, and the model's and the artifact's "
-    "may differ: return what doesn't depend on it, or compile with verify=False"
-)
-
-
-def _has_free_signs(module: Module) -> bool:
-    return any(op.short in ("eigh", "svd") for op in module.main.walk())
 
 
 def verify_artifact(

@@ -310,7 +310,8 @@ class Artifact:
         expected = f"; the inputs are {', '.join(names)}" if names else "; there are no inputs"
         for name in values:
             if name not in names:
-                raise InputError(f"there is no input {name!r}{expected}")
+                hint = "give outputs to write to as run({...}, out={...})" if name == "out" else ""
+                raise InputError(f"there is no input {name!r}{expected}", hint=hint)
         for name in names:
             if name not in values:
                 raise InputError(f"input {name!r} is missing{expected}")

@@ -110,7 +110,7 @@ def _resized(example: Array, shape: tuple[int, ...]) -> Array:
         if example.shape[axis] != size:
             picks = np.arange(size) % example.shape[axis]
             example = np.take(example, picks, axis=axis)
-    return np.ascontiguousarray(example)
+    return np.array(example, order="C")  # ascontiguousarray would give rank 0 a dimension
 
 
 def _random(

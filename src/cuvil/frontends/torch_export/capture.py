@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,6 +42,8 @@ from cuvil.ir.types import TensorType
 from cuvil.sym.constraint import Constraint
 from cuvil.sym.expr import Dim
 from cuvil.sym.facts import Facts
+
+log = logging.getLogger("cuvil")
 
 
 def capture_torch(
@@ -107,7 +110,9 @@ class _Capture:
 
     def run(self) -> Module:
         traced = self.traced
-        traced.notes += written_buffers(traced.program)
+        for note in (written := written_buffers(traced.program)):
+            log.warning("%s: %s", traced.model_name, note)
+        traced.notes += written
         source = traced.program
         program = functional(source)
         tried: set[Any] = set()

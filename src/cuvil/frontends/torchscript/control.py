@@ -41,7 +41,8 @@ def branch(replay: Replay, node: Node, condition: Any, env: Env) -> Sequence[Any
     def side(index: int) -> Callable[..., tuple[torch.Tensor, ...]]:
         def run(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
             inner = {**env, **dict(zip(names, tensors, strict=True))}
-            shapes[index] = replay.block(blocks[index], inner)
+            found = replay.block(blocks[index], inner)
+            shapes[index] = [_as_tensor(x) for x in found]
             return tuple(x.clone() for x in shapes[index] if is_tensor(x))
 
         return run
@@ -92,6 +93,7 @@ def _while(
     (block,) = node.blocks()
     names = [value.debugName() for value in block.inputs()]
     limit, going, carried = state
+    carried = [_as_tensor(x) for x in carried]
     if not all(is_tensor(x) for x in carried):
         raise InvalidModelError(
             "a loop that a tensor ends carries something else than tensors",
@@ -109,11 +111,18 @@ def _while(
         inner.update(zip(names, [at, *values], strict=True))
         again, *results = replay.block(block, inner)
         again = again if is_tensor(again) else torch.full((), bool(again))
-        return (at + 1, again.clone(), *(x.clone() for x in results))
+        return (at + 1, again.clone(), *(_as_tensor(x).clone() for x in results))
 
     start = (_number(step), going, *carried)
     results = while_loop_op(test, body, start, (*(env[n] for n in captured), last))
     return list(results[2:])
+
+
+def _as_tensor(value: Any) -> Any:
+    """A number as a tensor: what a branch or a trip gives is known when the program runs."""
+    kinds = {bool: torch.bool, int: torch.int64, float: torch.float64}
+    kind = kinds.get(type(value))
+    return value if kind is None else torch.full((), value, dtype=kind)
 
 
 def _number(value: int) -> torch.Tensor:

@@ -148,13 +148,18 @@ class Replay(torch.nn.Module):
 
     def _call(self, node: Node, kind: str, inputs: list[Any]) -> Any:
         rule = SCALARS.get(kind)
-        on_tensors = any(map(is_tensor, inputs))
+        # By the declared types: a number that a call will tell is a tensor here.
+        on_tensors = any(value.type().kind() == "TensorType" for value in node.inputs())
         if rule is not None and not (kind in OVERLOADED and on_tensors):
             return rule(*inputs)
         operator, arguments = _operator(node)
+        # A number that is a tensor here needs another overload, which may take less by position.
+        other = any(is_tensor(x) and "Tensor" not in str(a.type) for x, a in zip(inputs, arguments))
+        if other:
+            operator = operator.overloadpacket
         args, kwargs = [], {}
-        for parameter, item in zip(arguments, inputs, strict=True):
-            if parameter.kwarg_only:
+        for index, (parameter, item) in enumerate(zip(arguments, inputs, strict=True)):
+            if parameter.kwarg_only or (other and index >= 2):
                 kwargs[parameter.name] = item
             else:
                 args.append(item)

@@ -1,0 +1,27 @@
+"""What to do about an artifact that disagrees with its model."""
+
+from __future__ import annotations
+
+from cuvil.ir.core import Module
+from cuvil.ops.custom import CUSTOM
+
+_REPORT = (
+    "this is a fault of Cuvil: please report it with what `cuvil verify MODEL --layerwise "
+    "--bisect` says"
+)
+_SIGNS = (
+    "eigenvectors and singular vectors are free in their sign, and the model's and the artifact's "
+    "may differ: return what doesn't depend on it, or compile with verify=False"
+)
+
+
+def _has_free_signs(module: Module) -> bool:
+    return any(op.short in ("eigh", "svd") for op in module.main.walk())
+
+
+def advice(module: Module) -> str:
+    """What most likely is to be done about a difference."""
+    registered = [r.name for op in module.main.walk() if (r := CUSTOM.of(op.name)) is not None]
+    if registered:
+        return f"check the code that {registered[0]} was registered with, and its element types"
+    return _SIGNS if _has_free_signs(module) else _REPORT
