@@ -63,6 +63,11 @@ def test_multimodal_rotary(layout: int, interleaved: int) -> None:
 def test_unique() -> None:
     x = np.array([2, 1, 1, 3, 4, 3], F32)
     check(Call("Unique", [x], outputs=("y", "index", "counts"), constants=(0,)))
+    for constants in ((), (0,)):
+        call = Call("Unique", [np.array([3, 1, 3], F32)], {}, ("y", "at", "counts"), constants)
+        want = [np.array([3, 1], F32), np.array([0, 1, 0]), np.array([2, 1])]
+        compare(call.ours(), want, 0)
+    check(Call("Unique", [x], outputs=("y", "index", "counts")))
 
 
 def test_rotations_and_gates_of_gpus() -> None:

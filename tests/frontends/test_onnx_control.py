@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 from onnx import ModelProto, TensorProto, helper
 
+from cuvil.errors import UnsupportedOpError
 from cuvil.frontends.onnx import capture_onnx
 from cuvil.reference.interpreter import run_module
 from tests.frontends.onnx_models import FLOAT, INT64, check, floats, model, node, retyped
@@ -142,3 +145,49 @@ def test_scan_of_opset_8_goes_along_each_entry_of_a_batch(lengths: list[int] | N
             np.testing.assert_allclose(rows[entry, step], state * state, rtol=1e-6)
         np.testing.assert_allclose(last[entry], state, rtol=1e-6)
         assert not rows[entry, count:].any()
+
+
+def _loop(nodes: list[Any], inputs: list[str], condition: str, limit: int | None) -> ModelProto:
+    """x after a loop whose body turns s into s2, the condition being one of its values."""
+    info = helper.make_tensor_value_info
+    body = helper.make_graph(
+        nodes, "body",
+        [info("i", INT64, ()), info("c", TensorProto.BOOL, ()), info("s", FLOAT, None)],
+        [info(condition, TensorProto.BOOL, ()), info("s2", FLOAT, None)],
+    )  # fmt: skip
+    constants = {"one": np.array(1, np.float32), "no": np.array(False), "yes": np.array(True)}
+    if limit is not None:
+        constants["limit"] = np.array(limit, I64)
+    return model([node("Loop", inputs, ["y"], body=body)], {"x": (FLOAT, (2,))}, ["y"], constants)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "condition"),
+    [(["", "", "x"], "no"), (["", "", "x"], "yes"), (["limit", "", "x"], "no"),
+     (["", "yes", "x"], "yes")],
+)  # fmt: skip
+def test_a_loop_that_nothing_ends_is_refused_at_once(inputs: list[str], condition: str) -> None:
+    nodes = [node("Add", ["s", "one"], ["s2"]), node("Identity", [condition], ["c2"])]
+    proto = _loop(nodes, inputs, "c2", (1 << 63) - 1)
+    begin = time.process_time()
+    with pytest.raises(UnsupportedOpError, match="nothing ends it"):
+        capture_onnx(proto)
+    assert time.process_time() - begin < 1
+
+
+def test_a_loop_of_growing_size_is_written_out_up_to_a_number_of_ops() -> None:
+    """s grows in each trip, so that the loop can't run as such."""
+    for length, trips, fits in ((3, 40, True), (100, 40, True), (100, 900, False)):
+        names = ["s", *(f"v{i}" for i in range(length))]
+        nodes = [node("Add", [a, "one"], [b]) for a, b in pairwise(names)]
+        nodes.append(node("Concat", [names[-1], "x"], ["s2"], axis=0))
+        proto = _loop(nodes, ["limit", "", "x"], "c", trips)
+        if not fits:
+            with pytest.raises(UnsupportedOpError, match="more than 20000 ops"):
+                capture_onnx(proto)
+            continue
+        want = x = floats(2)
+        for _ in range(trips):
+            want = np.concatenate([want + np.float32(length), x])
+        (got,) = run_module(capture_onnx(proto), {"x": x})
+        np.testing.assert_allclose(got, want, rtol=1e-5)

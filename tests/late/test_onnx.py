@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto
 
-from cuvil.errors import ShapeConstraintError
+from cuvil.errors import CuvilError, ShapeConstraintError
 from cuvil.frontends.onnx import capture_onnx
 from cuvil.reference.interpreter import run_module
 from cuvil.runtime.artifact import Artifact
@@ -319,3 +319,61 @@ def test_resize_by_scales_that_are_data(folder: Path, mode: str) -> None:
     for scales in ((1, 1, 2, 2), (1, 1, 0.6, 1.7), (1, 1, 1, 0.3), (1, 1, 0.1, 1)):
         m(data(2, 1, 4, 5), np.float32(scales))
     m.refuses(data(2, 1, 4, 5), np.float32((1, 1, -1, 1)), words="the size that the scales give")
+
+
+AXES = "out of range or given twice"
+WRONG_AXES = ([0, 2], [-3, 1], [1, 1], [0, -2], [-1, 1], [1 << 40, 0], [-(1 << 63), 0])
+
+
+def test_axes_of_a_slice_at_run_time(folder: Path) -> None:
+    def expected(x: Array, axes: Array) -> Array:
+        where = [slice(None)] * 2
+        for axis, part in zip(axes, (slice(1, 3), slice(-1, -9, -2)), strict=True):
+            where[axis] = part
+        return x[tuple(where)]
+
+    ends = {"start": [1, -1], "end": [3, -9], "step": [1, -2]}
+    m = Model(
+        folder, "Slice", {"x": (FLOAT, ["n", 5]), "axes": (INT64, [2])}, expected,
+        order=["x", "start", "end", "axes", "step"],
+        constants={k: np.array(v, np.int64) for k, v in ends.items()},
+    )  # fmt: skip
+    for axes in ([0, 1], [1, 0], [-1, 0], [-1, -2]):
+        m(data(4, 5), axes)
+    for axes in WRONG_AXES:
+        m.refuses(data(4, 5), axes, words=AXES)
+
+
+def test_axes_of_pads_at_run_time(folder: Path) -> None:
+    def expected(x: Array, axes: Array) -> Array:
+        widths = [(0, 0), (0, 0)]
+        widths[axes[0]], widths[axes[1]] = (1, 2), (0, 3)
+        return np.pad(x, widths)
+
+    m = Model(
+        folder, "Pad", {"x": (FLOAT, ["n", 5]), "axes": (INT64, [2])}, expected,
+        order=["x", "p", "", "axes"], constants={"p": np.array([1, 0, 2, 3], np.int64)},
+    )  # fmt: skip
+    for axes in ([0, 1], [1, 0], [-1, 0], [-1, -2]):
+        m(data(4, 5), axes)
+    for axes in WRONG_AXES:
+        m.refuses(data(4, 5), axes, words=AXES)
+
+
+@pytest.mark.parametrize(
+    ("op", "count", "names", "constants"),
+    [
+        ("Slice", 1, ["x", "a", "b", "axes"], {"a": [0, 1], "b": [3, 3]}),
+        ("Slice", 3, ["x", "a", "b", "axes"], {"a": [0, 1, 1], "b": [3, 3, 3]}),
+        ("Pad", 2, ["x", "p", "", "axes"], {"p": [1, 1, 1]}),
+        ("Pad", 1, ["x", "p", "", "axes"], {"p": [1, 1, 1, 1]}),
+    ],
+)
+def test_axes_and_what_is_given_for_each_are_as_many(
+    op: str, count: int, names: list[str], constants: dict[str, list[int]]
+) -> None:
+    stored = {k: np.array(v, np.int64) for k, v in constants.items()}
+    inputs = {"x": (FLOAT, [4, 5]), "axes": (INT64, [count])}
+    proto = model([node(op, names, ["y"])], inputs, ["y"], stored, 18)
+    with pytest.raises(CuvilError, match="for each axis|axes of a tensor of rank 2"):
+        capture_onnx(proto)

@@ -33,6 +33,7 @@ class Builder:
         self.rules = rules
         self.before = before
         self.loc = UNKNOWN
+        self.made = 0  # how many ops so far, in all blocks
         self.bring: Callable[[Value], Value] | None = None
 
     def op(
@@ -67,6 +68,7 @@ class Builder:
 
     def insert(self, op: Op) -> Op:
         """Put an op that belongs to no block where new ops go."""
+        self.made += 1
         if self.before is not None:
             assert self.before.block is not None
             return self.before.block._insert_before(self.before, op)

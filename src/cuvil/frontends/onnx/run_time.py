@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from cuvil.errors import InvalidModelError
 from cuvil.frontends.onnx.node import Node
 from cuvil.ir.core import Value
 from cuvil.ir.types import I64
@@ -19,6 +20,7 @@ from cuvil.sym.expr import Dim, add, floordiv, maximum, mul
 
 Some = Sequence["Dim | None"]
 _FAR = 1 << 62
+_AXES = "-1 where an axis is out of range or given twice"
 
 
 def chosen(n: Node, condition: Value, yes: Value, no: Value) -> Value:
@@ -91,8 +93,8 @@ class Cut:
             "slice", self.x, start=tuple(starts), size=tuple(sizes), step=tuple(steps)
         )  # fmt: skip
 
-    def any_way(self, start: Value, end: Value, step: Value) -> Value:
-        """A step of either sign: picked by computed positions."""
+    def any_way(self, start: Value, end: Value, step: Value, valid: Value | None = None) -> Value:
+        """A step of either sign: picked by computed positions. ``valid``: whether the axes are."""
         e, n = self.n.e, self.n
         step = e.with_scalar("min", e.with_scalar("max", step, -_FAR), _FAR)
         up = e.with_scalar("gt", step, 0)
@@ -104,7 +106,10 @@ class Cut:
         more = e.map("add", e.with_scalar("max", span, 0), e.with_scalar("sub", stride, 1))
         count = e.map("floordiv", more, stride)
         count = chosen(n, e.with_scalar("eq", step, 0), e.scalar(-1, I64), count)
-        (size,) = n.bound([None], count, f"the size of the slice along axis {self.axis}", "slice")
+        what = f"the size of the slice along axis {self.axis}"
+        if valid is not None:
+            count, what = chosen(n, valid, count, e.scalar(-1, I64)), f"{what} ({_AXES})"
+        (size,) = n.bound([None], count, what, "slice")
         e.context.require(size, "<=", self.size, "Slice: a part of the axis")
         line = e.op("iota", shape=(size,), axis=0, dtype=I64)
         at = e.map("add", first, e.map("mul", line, step))
@@ -122,42 +127,68 @@ def of_axis(n: Node, axes: Value, axis: int, rank: int, given: Value, default: V
     return chosen(n, e.op("reduce_any", here, axes=(0,), keepdims=True), value, default)
 
 
+def valid_axes(n: Node, axes: Value, rank: int, lengths: Sequence[tuple[str, Dim]]) -> Value:
+    """Whether each axis, counted from the front or the back, is one of ``rank`` and is given once:
+    a scalar bool. Raises InvalidModelError where that can't be, or another input is not as long as
+    it should be for so many axes."""
+    e, count = n.e, axes.type.shape[0]
+    for what, length in lengths:
+        e.context.same(length, count, f"{n.op}: {what} for each axis")
+    if isinstance(count, int) and count > rank:
+        raise InvalidModelError(f"{n.op}: {count} axes of a tensor of rank {rank}")
+    front = e.with_scalar("lt", axes, 0)
+    front = chosen(n, front, e.with_scalar("add", axes, rank), axes)
+    all_ = e.op("iota", shape=(rank,), axis=0, dtype=I64)
+    hits = e.map("eq", e.unsqueeze(front, 1), e.unsqueeze(all_, 0))
+    # As many of the tensor's axes are hit as are given: then none misses, and none hits one again.
+    hit = e.cast(e.op("reduce_any", hits, axes=(0,), keepdims=False), I64)
+    total = e.op("reduce_sum", hit, axes=(0,), keepdims=False)
+    return e.map("eq", total, e.dims([count], scalar=True))
+
+
 def cut_everywhere(n: Node) -> Value:
     """A slice whose axes are data: each axis of the input may be among them."""
     e, x, axes = n.e, n[0], n.vector(3)
     starts, ends = n.vector(1), n.vector(2)
     steps = n.vector(4) if n.has(4) else e.broadcast(e.scalar(1, I64), axes.type.shape)
     rank = x.type.rank
+    given = {"a start": starts, "an end": ends, "a step": steps}
+    valid = valid_axes(n, axes, rank, [(k, v.type.shape[0]) for k, v in given.items()])
     for axis in range(rank):
         zero, one = (e.broadcast(e.scalar(k, I64), (1,)) for k in (0, 1))
         start = of_axis(n, axes, axis, rank, starts, zero)
         end = of_axis(n, axes, axis, rank, ends, e.dims([x.type.shape[axis]]))
         step = of_axis(n, axes, axis, rank, steps, one)
-        x = Cut(n, x, axis).any_way(start, end, step)
+        x = Cut(n, x, axis).any_way(start, end, step, valid)
     return x
 
 
-def pads_of_axes(n: Node) -> Value:
-    """Pads of every axis, where those that are padded are data."""
+def pads_of_axes(n: Node) -> tuple[Value, Value]:
+    """Pads of every axis, where those that are padded are data, and whether the axes are valid."""
     e, axes, given, rank = n.e, n.vector(3), n.vector(1), n[0].type.rank
     count = axes.type.shape[0]
+    valid = valid_axes(n, axes, rank, [])
+    e.context.same(given.type.shape[0], mul(count, 2), "Pad: two pads for each axis")
     zero = e.broadcast(e.scalar(0, I64), (1,))
     parts = []
     for side in (0, 1):
         half = e.slice(given, 0, mul(count, side), mul(count, side + 1))
         parts += [of_axis(n, axes, axis, rank, half, zero) for axis in range(rank)]
-    return e.op("concat", *parts, axis=0)
+    return e.op("concat", *parts, axis=0), valid
 
 
-def pads(n: Node, found: Some, vector: Value) -> list[Dim]:
-    """Pads of either sign, as differences of two sizes."""
+def pads(n: Node, found: Some, vector: Value, valid: Value | None = None) -> list[Dim]:
+    """Pads of either sign, as differences of two sizes. ``valid``: whether the axes are."""
     e = n.e
     missing = [i for i, d in enumerate(found) if d is None]
     if len(missing) < len(found):
         vector = e.op("gather", vector, e.weight(np.array(missing, np.int64)), axis=0)
     more, less = e.with_scalar("max", vector, 0), e.op("neg", e.with_scalar("min", vector, 0))
     both = e.op("concat", more, less, axis=0)
-    made = n.bound([None] * 2 * len(missing), both, "the padding, and what it crops", "pad")
+    what = "the padding, and what it crops"
+    if valid is not None:
+        both, what = chosen(n, valid, both, e.scalar(-1, I64)), f"{what} ({_AXES})"
+    made = n.bound([None] * 2 * len(missing), both, what, "pad")
     signed = iter([add(a, mul(b, -1)) for a, b in zip(made, made[len(missing) :])])
     return [next(signed) if d is None else d for d in found]
 

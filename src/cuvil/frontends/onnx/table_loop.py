@@ -26,6 +26,8 @@ from cuvil.sym.expr import Dim, Expr, add, maximum, mul
 
 Rule = Callable[[Node, Inline], Sequence[Item | None]]
 MAX_STEPS = 1024
+# Nor is it written out further once it has come to so many ops: that would take minutes.
+_MOST_OPS = 20_000
 # A loop whose trips come to at most so many nodes is written out: it then optimises as a whole.
 FEW_NODES = 128
 FEW_STEPS = 8
@@ -34,7 +36,22 @@ _CHANGES = "let it keep its shape, or give the number of trips at compile time"
 
 
 class _Undecided(Refused):
-    """Data decides whether there is another trip."""
+    """Data decides whether there is another trip, or there are too many to write them out."""
+
+
+class _Endless(Refused):
+    """No other translation would end it either."""
+
+    def __init__(self) -> None:
+        super().__init__("nothing ends it", "give it a number of trips or a condition")
+
+
+TOO_LONG = (f"written out it comes to more than {_MOST_OPS} ops", "use fewer trips")
+
+
+def too_long(n: Node, made: int) -> bool:
+    """Whether a loop that was begun after ``made`` ops has come to too many."""
+    return n.e.builder.made - made > _MOST_OPS
 
 
 def count_nodes(graph: Any) -> int:
@@ -48,6 +65,8 @@ def _loop(n: Node, inline: Inline) -> Sequence[Item | None]:
     limit = n.knowledge.dims(n[0]) if n.has(0) else [_ENDLESS]
     trips = limit[0] if limit else None
     start = _truth(n, n[1]) if n.has(1) else True
+    if trips == _ENDLESS and not n.has(1):  # what the body says of its condition is ignored
+        raise _Endless
     size = max(1, count_nodes(body))
     if isinstance(trips, int) and start is not None:
         few = max(FEW_STEPS, FEW_NODES // size)
@@ -60,6 +79,8 @@ def _loop(n: Node, inline: Inline) -> Sequence[Item | None]:
     try:
         with attempt(n, inline):
             return _at_run_time(n, inline, trips, start)
+    except _Endless:
+        raise
     except Refused:
         if not isinstance(trips, int) or start is None:
             raise
@@ -74,10 +95,12 @@ def _written_out(
     names = [value.name for value in body.input]
     carried: list[Item | None] = list(n.inputs[2:])
     scans: list[list[Value]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
-    step = 0
+    step, made = 0, n.e.builder.made
     while going and step < trips:
         if step == most:
             raise _Undecided(f"it runs more than {most} times", "use fewer trips")
+        if step and too_long(n, made):
+            raise _Undecided(*TOO_LONG)
         counter = n.e.dims([step], scalar=True)
         given = dict(zip(names, [counter, n.e.scalar(True, BOOL), *carried], strict=True))
         condition, *rest = inlined(inline, body, given)
@@ -110,7 +133,7 @@ def _at_run_time(
         endless = _truth(n, going) is True
         counted = trips is not None and endless and start is True
         if counted and trips == _ENDLESS:
-            raise Refused("nothing ends it")
+            raise _Endless
         count = n.e.simplify(maximum(trips, 0)) if counted and trips is not None else 0
         stacks = stack_types(n, rows, count)
         n.e.close([*([] if counted else [going]), *values, *rows])

@@ -136,12 +136,15 @@ def _pad(n: Node) -> Value:
         value = n.number("value", 0.0)
     else:
         found = n.some(1, "the padding")
-        given = n.vector(1)
+        given, valid = n.vector(1), None
         if n.has(3) and None in n.some(3, "the axes"):
-            given, found = pads_of_axes(n), [None] * 2 * rank
+            (given, valid), found = pads_of_axes(n), [None] * 2 * rank
         elif n.has(3):
             axes = [n.count(a, rank) for a in n.static(3, "the axes")]
-        pads = run_time_pads(n, found, given) if None in found else n.dims(1, "the padding")
+        if None in found:
+            pads = run_time_pads(n, found, given, valid)
+        else:
+            pads = n.dims(1, "the padding")
         if n.has(2) and n[2].type.elements != 0:
             constant = n.knowledge.array(n[2])
             value = constant.reshape(-1)[0].item() if constant is not None else 0.0

@@ -54,6 +54,7 @@ def _unique(n: Node) -> list[Value]:
     """Distinct elements in the order of their first place, each element's index in them, and how
     often each is there."""
     node = n.with_inputs(n.inputs, {"sorted": 0}, "Unique", _OPSET)
+    node.outputs = [*n.outputs[:1], "", *n.outputs[1:]]  # ONNX's has the first places as well
     found = SELECT["Unique"](node)
     assert isinstance(found, list)
     return [found[0], found[2], found[3]]

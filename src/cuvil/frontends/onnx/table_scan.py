@@ -11,6 +11,7 @@ from cuvil.frontends.onnx.table_loop import (
     FEW_NODES,
     FEW_STEPS,
     MAX_STEPS,
+    TOO_LONG,
     Rule,
     check_carried,
     count_nodes,
@@ -18,6 +19,7 @@ from cuvil.frontends.onnx.table_loop import (
     stack_types,
     stacked_rows,
     tensor,
+    too_long,
 )
 from cuvil.frontends.onnx.table_movement import part
 from cuvil.ir.control import FOR, STEP
@@ -165,7 +167,10 @@ def _scan_written_out(
     body = n.attrs["body"]
     names = [value.name for value in body.input]
     scans: list[list[Value]] = [[] for _ in steps.out_axes]
+    made = n.e.builder.made
     for step in range(length):
+        if step >= FEW_STEPS and too_long(n, made):
+            raise Refused(*TOO_LONG)
         given = dict(zip(names, [*states, *steps.at(n, step)], strict=True))
         results = [tensor(n, item) for item in inlined(inline, body, given)]
         states = results[: len(states)]
