@@ -85,3 +85,11 @@ def test_comparisons_in_place_keep_the_numbers_dtype() -> None:
 def test_runs_of_equal_parts_along_a_dim_from_the_back() -> None:
     x = torch.tensor([[1.0, 1.0, 2.0], [3.0, 3.0, 4.0]])
     check(lambda x: (x.unique_consecutive(dim=-1), torch.unique_consecutive(x, dim=0)), x)
+
+
+def test_signs_of_nan_and_hypotenuses_beyond_the_range_of_squares() -> None:
+    x = torch.tensor([torch.nan, -torch.inf, -0.0, 1e30, 3e-30, torch.inf, 5.0])
+    y = torch.tensor([torch.inf, torch.nan, 0.0, -1e30, 4e-30, 1.0, torch.nan])
+    check(lambda x, y: (x.sign(), x.sgn(), torch.hypot(x, y)), x, y, atol=0)
+    wide = (x.double() * 1e280, y.double() * 1e280)
+    check(lambda x, y: (x.sign(), torch.hypot(x, y) / 1e280), *wide)

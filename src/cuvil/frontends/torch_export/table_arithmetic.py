@@ -231,7 +231,13 @@ def _abs(c: Call) -> Value:
 
 
 def _sign(c: Call) -> Value:
-    return c.first if c.dtype == BOOL else c.e.op("sign", c.first)
+    """-1, 0 or 1; 0 for NaN, as torch has it."""
+    if c.dtype == BOOL:
+        return c.first
+    out = c.e.op("sign", c.first)
+    if not c.dtype.is_float:
+        return out
+    return choose(c, c.e.op("isnan", c.first), c.e.scalar(0, c.dtype), out)
 
 
 def _fill(c: Call) -> Value:

@@ -15,6 +15,13 @@ def _reshape(c: Call) -> Value:
     return c.e.reshape(c.first, c.shape)
 
 
+def _reshaped(c: Call) -> Value | list[Value]:
+    """atleast_1d and the like, of one tensor or of each of a list."""
+    if "tensors" not in c.args:
+        return _reshape(c)
+    return [c.e.reshape(t, c.shape_of(i)) for i, t in enumerate(c["tensors"])]
+
+
 def _expand(c: Call) -> Value:
     return c.e.broadcast(c.first, c.shape)
 
@@ -319,9 +326,10 @@ def _hstack(c: Call) -> Value:
 
 _RESHAPES = ("reshape", "_unsafe_view", "view_as", "reshape_as", "unsqueeze", "squeeze", "flatten",
              "ravel", "view_copy", "unsqueeze_copy", "squeeze_copy", "_reshape_alias",
-             "atleast_1d", "atleast_2d", "atleast_3d", "unflatten")  # fmt: skip
+             "unflatten")  # fmt: skip
 RULES: dict[str, Rule] = {
     **dict.fromkeys(_RESHAPES, _reshape),
+    **dict.fromkeys(("atleast_1d", "atleast_2d", "atleast_3d"), _reshaped),
     "resize": _resized, "resize_as": _resized,
     "as_strided": _as_strided, "as_strided_copy": _as_strided,
     "as_strided_scatter": _as_strided_scatter,

@@ -7,10 +7,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+from cuvil.frontends.formula import Term
 from cuvil.frontends.torch_export.call import Call, Rule
 from cuvil.frontends.torch_export.table_arithmetic import choose, composed, operands, predicate
 from cuvil.ir.core import Value
-from cuvil.ir.types import BOOL, DType
+from cuvil.ir.types import BOOL, F64, DType
 
 
 def _copysign(c: Call) -> Value:
@@ -29,9 +30,18 @@ def sign_bit(c: Call, x: Value) -> Value:
 
 
 def _hypot(c: Call) -> Value:
-    a, b = operands(c, c.dtype)
-    total = c.e.map("add", c.e.op("mul", a, a), c.e.op("mul", b, b))
-    return c.e.op("sqrt", total)
+    """Without overflow: in f64, or relative to the greater one. Infinite where either is, NaN or
+    not beside it (C99, F.9.4.3)."""
+    a, b = (Term(c.e, c.e.op("abs", v)) for v in operands(c, c.dtype))
+    infinite = a.map("isinf").map("or", b.map("isinf"))
+    if c.dtype == F64:
+        top, low = a.map("max", b), a.map("min", b)
+        ratio = low / top.equals(0).where(1.0, top)
+        size = top * (ratio * ratio + 1.0).map("sqrt")
+    else:
+        wide_a, wide_b = a.cast(F64), b.cast(F64)
+        size = (wide_a * wide_a + wide_b * wide_b).map("sqrt").cast(c.dtype)
+    return infinite.where(math.inf, size).value
 
 
 def _logaddexp(c: Call) -> Value:
