@@ -67,13 +67,10 @@ def sums(
     return c.e.map("div", total, table)
 
 
-def places_of_largest(c: Call, x: Value, sizes: Sequence[Dim]) -> Value | None:
-    """Adaptive max pooling's indices into the flattened trailing axes; None for symbolic sizes,
-    where nobody may ask for them. Cells of unequal size are filled up by their last element, which
-    changes neither the maximum nor its first place."""
+def places_of_largest(c: Call, x: Value, sizes: Sequence[Dim]) -> Value:
+    """Adaptive max pooling's indices into the flattened trailing axes. Cells of unequal size are
+    filled up by their last element, which changes neither the maximum nor its first place."""
     count = len(sizes)
-    if not all(isinstance(d, int) for d in (*x.type.shape[x.type.rank - count :], *sizes)):
-        return None
     have = _known(x.type.shape[x.type.rank - count :], "indices of adaptive pooling")
     wanted = _known(sizes, "indices of adaptive pooling")
     places = []

@@ -92,11 +92,13 @@ def _avg_pool(spatial: int) -> Rule:
 def _adaptive(spatial: int, reduction: str) -> Rule:
     """Cell i covers floor(i * in / out) to ceil((i + 1) * in / out), axis by axis."""
 
-    def rule(c: Call) -> Value | list[Value]:
+    def rule(c: Call) -> Value | list[Value | None]:
         sizes = c.shape[len(c.shape) - spatial :]
         (out,) = batched(c, spatial, [lambda x: to_sizes(c, x, sizes, reduction)])
         if not c.tuple_result:
             return out
+        if not all(isinstance(d, int) for d in (*c.first.type.shape[-spatial:], *sizes)):
+            return [out, None]  # nobody may ask for the places then
         return [out, *batched(c, spatial, [lambda x: places_of_largest(c, x, sizes)])]
 
     return rule
