@@ -12,7 +12,7 @@ import torch
 import cuvil
 from cuvil.errors import UnsupportedOpError
 from cuvil.frontends.torch_export import capture_torch
-from tests.frontends.torch_helper import Fn, assert_same
+from tests.frontends.torch_helper import Fn, assert_same, interpret
 
 Function = Callable[..., Any]
 
@@ -114,6 +114,38 @@ def test_an_artifact_takes_and_gives_complex_numbers() -> None:
     assert plain["spectrum"].dtype == np.complex64
     np.testing.assert_allclose(plain["spectrum"], found["spectrum"].numpy(), rtol=1e-6)
     torch.testing.assert_close(found["size"], expected["size"])
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 16, 31, 32, 100, 130])
+def test_the_real_bins_of_a_real_signal_have_torchs_zero(n: int) -> None:
+    """The sign of that zero decides between the angles pi and -pi."""
+
+    def parts(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        spectra = (torch.fft.fft(x), torch.fft.rfft(x), torch.fft.ifft(x))
+        return tuple(s.imag[..., :: n // 2] if n > 1 else s.imag for s in spectra)
+
+    for x in (-torch.rand(n) - 0.1, _real(3, n), -torch.rand(2, n)):
+        x[..., 0] -= 3
+        _check(lambda x: torch.cat([f(x).angle() for f in (torch.fft.fft, torch.fft.rfft)], -1), x)
+        model = Fn(parts)
+        module = capture_torch(model, (x,))
+        for optimized in (False, True):
+            if optimized:
+                found = [t.numpy() for t in cuvil.compile(model, example_inputs=(x,))(x)]
+            else:
+                found = interpret(module, (x,))
+            for have, view in zip(found, parts(x), strict=True):
+                want = view.resolve_neg().numpy()
+                real = want == 0
+                assert real[..., 0].all()
+                np.testing.assert_array_equal(have[real], 0)
+                np.testing.assert_array_equal(np.signbit(have)[real], np.signbit(want)[real])
+
+
+def test_angles_of_a_plane_of_negative_numbers() -> None:
+    x = -torch.eye(8) * 9 - torch.rand(8, 8)
+    _check(lambda x: torch.fft.fft2(x)[::4, ::4].angle(), x)
+    _check(lambda x: torch.fft.fft(x.to(torch.complex64))[..., ::4].angle(), x)
 
 
 def test_an_operator_without_complex_rule_is_refused() -> None:

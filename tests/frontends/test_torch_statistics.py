@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
+import cuvil
 from cuvil.errors import UnsupportedOpError
-from tests.frontends.torch_helper import check
+from tests.frontends.torch_helper import Fn, check
+
+
+class _Named(Fn):
+    def forward(self, e: torch.Tensor, x: torch.Tensor) -> Any:
+        return self.function(e, x)
 
 
 def test_covariance_is_traced_whole_as_function_and_method() -> None:
@@ -54,6 +62,54 @@ def test_searches_of_nan_and_of_ties() -> None:
     edges = torch.tensor([[1.0, 2.0, 2.0, 7.0], [-1.0, 0.0, 3.0, torch.inf]])
     x = torch.tensor([[2.0, torch.nan, -torch.inf], [torch.inf, 0.0, 9.0]])
     check(lambda e, x: (torch.searchsorted(e, x), torch.searchsorted(e, x, right=True)), edges, x)
+
+
+def _lines_that_end_in_nan(n: int) -> torch.Tensor:
+    """Sorted lines of n, with 0 to n NaN at their ends."""
+    at = torch.arange(n)
+    return torch.where(at < at.new_tensor(range(n + 1))[:, None], at // 2 * 1.0, torch.nan)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 7, 8, 13, 16])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_searches_of_lines_that_hold_nan(n: int, dynamic: bool) -> None:
+    """torch halves with ``not edge >= value``: what it finds depends on where the NaN lie."""
+    lines = _lines_that_end_in_nan(n)
+    ends = torch.tensor([torch.nan, torch.inf, -torch.inf, -1.0])
+    keys = torch.cat([ends, torch.arange(n + 2) / 2]).expand(n + 1, -1).contiguous()
+
+    def run(e: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        found = [torch.searchsorted(e, x, right=right) for right in (False, True)]
+        last, second = e[-1], e[1 % e.shape[0]]
+        return (*found, torch.bucketize(x, last), torch.bucketize(x, second, right=True))
+
+    if not dynamic:
+        check(run, lines, keys)
+    elif n > 1:
+        shapes = {"e": {1: torch.export.Dim("n", min=2, max=64)}, "x": None}
+        more = _lines_that_end_in_nan(2 * n)[: n + 1]
+        check(_Named(run), lines, keys, dynamic=shapes, sizes=[(more, keys)])
+
+
+def test_a_search_compiled_and_of_constant_edges_with_nan() -> None:
+    edges = torch.tensor([1.0, 2.0, torch.nan])
+    x = torch.tensor([0.0, 1.5, 2.0, 5.0, torch.nan])
+    assert torch.searchsorted(edges, x[:2]).tolist() == [0, 1]
+    check(lambda x: (torch.bucketize(x, edges), torch.bucketize(x, edges[:2], right=True)), x)
+    model = Fn(lambda e, x: (torch.searchsorted(e, x), torch.bucketize(x, e, right=True)))
+    found = cuvil.compile(model, example_inputs=(edges, x))(edges, x)
+    for have, want in zip(found, model(edges, x), strict=True):
+        torch.testing.assert_close(have, want, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+def test_the_sign_of_nan_is_zero(dtype: torch.dtype) -> None:
+    x = torch.tensor([torch.nan, -0.0, 0.0, -2.0, 3.0, torch.inf, -torch.inf], dtype=dtype)
+    model = Fn(lambda x: (torch.sign(x), torch.sgn(x), x.clone().sign_()))
+    check(model, x)
+    for have, want in zip(cuvil.compile(model, example_inputs=(x,))(x), model(x), strict=True):
+        torch.testing.assert_close(have, want, rtol=0, atol=0)
+    check(torch.linalg.slogdet, torch.full((2, 2), torch.nan))
 
 
 def test_neighbours_and_parts_of_denormal_numbers() -> None:

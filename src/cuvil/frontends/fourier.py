@@ -104,7 +104,7 @@ def _table(e: Emitter, table: np.ndarray, like: Value) -> Value:
 
 def _product(e: Emitter, x: Spectrum, angles: np.ndarray) -> Spectrum:
     """One real product gives both parts: [re im] [[cos, sin], [-sin, cos]]."""
-    cos, sin = np.cos(angles), np.sin(angles)
+    cos, sin = (_exact_zeros(f(angles)) for f in (np.cos, np.sin))
     rows = np.concatenate([cos, sin], axis=1)
     data = x.re
     last = data.type.rank - 1
@@ -114,6 +114,11 @@ def _product(e: Emitter, x: Spectrum, angles: np.ndarray) -> Spectrum:
     out = _times(e, data, rows)
     count = angles.shape[1]
     return Spectrum(*(e.slice(out, last, i * count, (i + 1) * count) for i in (0, 1)))
+
+
+def _exact_zeros(table: np.ndarray) -> np.ndarray:
+    """Sines and cosines with +0 where a multiple of a quarter turn leaves a rounding error."""
+    return np.where(np.abs(table) < 1e-12, 0.0, table)
 
 
 def _times(e: Emitter, x: Value, table: np.ndarray) -> Value:

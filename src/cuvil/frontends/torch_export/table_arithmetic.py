@@ -230,14 +230,16 @@ def _abs(c: Call) -> Value:
     return c.first if c.dtype == BOOL else c.e.op("abs", c.first)
 
 
+def sign_of(c: Call, x: Value) -> Value:
+    """-1, 0 or 1; 0 for NaN too, as torch compares with 0."""
+    sign = c.e.op("sign", x)
+    if not x.type.dtype.is_float:
+        return sign
+    return choose(c, c.e.op("isnan", x), c.e.scalar(0, x.type.dtype), sign)
+
+
 def _sign(c: Call) -> Value:
-    """-1, 0 or 1; 0 for NaN, as torch has it."""
-    if c.dtype == BOOL:
-        return c.first
-    out = c.e.op("sign", c.first)
-    if not c.dtype.is_float:
-        return out
-    return choose(c, c.e.op("isnan", c.first), c.e.scalar(0, c.dtype), out)
+    return c.first if c.dtype == BOOL else sign_of(c, c.first)
 
 
 def _fill(c: Call) -> Value:
@@ -254,7 +256,7 @@ _ALIASES = {
     "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh",
     "arccosh": "acosh", "arctanh": "atanh", "special_expit": "sigmoid",
     "special_erf": "erf", "special_exp2": "exp2", "special_expm1": "expm1",
-    "special_log1p": "log1p", "neg": "neg", "negative": "neg",
+    "special_log1p": "log1p", "neg": "neg", "negative": "neg", "_neg_view": "neg",
 }  # fmt: skip
 _BITS = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "__and__": "and",
          "__or__": "or", "__xor__": "xor"}  # fmt: skip

@@ -10,6 +10,7 @@ import numpy as np
 from cuvil.frontends.fourier import Spectrum, half, real_from_half, transform
 from cuvil.frontends.torch_export.call import Call, Refused, Rule
 from cuvil.frontends.torch_export.pairs import Pair, pair_of, result_dtype
+from cuvil.frontends.torch_export.table_arithmetic import choose
 from cuvil.ir.core import Value
 from cuvil.sym.expr import Dim
 
@@ -69,6 +70,16 @@ def _complex_to_complex(c: Call) -> Pair:
     return _finished(c, _along(c, Spectrum(z.re, z.im), axes, sign), factor)
 
 
+def _real_bins(c: Call, x: Spectrum, n: int) -> Spectrum:
+    """A real signal's spectrum with +0 for the imaginary parts of bins 0 and n / 2: a product
+    leaves -0.0 or a rounding error there, which turns the angle of a negative number."""
+    if x.im is None:
+        return x
+    bins = np.arange(x.length)
+    mask = (bins != 0) & (2 * bins != n)
+    return Spectrum(x.re, choose(c, c.e.weight(mask), x.im, c.e.scalar(0, x.im.type.dtype)))
+
+
 def _real_to_complex(c: Call) -> Pair:
     x = c.as_value(c["self"], result_dtype(c))
     shape = x.type.shape
@@ -76,6 +87,7 @@ def _real_to_complex(c: Call) -> Pair:
     factor = _scale(c, c.number("normalization"), [_known(shape[a]) for a in axes])
     start = _moved(c, Spectrum(x, None), axes[-1])
     first = half(c.e, start, -1) if c["onesided"] else transform(c.e, start, -1)
+    first = _real_bins(c, first, start.length)
     return _finished(c, _along(c, _moved(c, first, axes[-1]), axes[:-1], -1), factor)
 
 

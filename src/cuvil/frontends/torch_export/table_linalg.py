@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from cuvil.frontends.formula import Term
 from cuvil.frontends.torch_export.call import Call, Refused, Rule
+from cuvil.frontends.torch_export.table_arithmetic import sign_of
 from cuvil.frontends.torch_export.table_contraction import matmul
 from cuvil.frontends.torch_export.table_create import triangle_of
 from cuvil.frontends.torch_export.table_shape import swap
@@ -211,7 +212,7 @@ def _slogdet(c: Call) -> Results:
     lu, pivots, _ = _factors(c, a)
     diagonal = _diagonal(c, lu)
     last = (diagonal.type.rank - 1,)
-    sign = c.e.op("reduce_prod", c.e.op("sign", diagonal), axes=last, keepdims=False)
+    sign = c.e.op("reduce_prod", sign_of(c, diagonal), axes=last, keepdims=False)
     sign = c.e.map("mul", sign, _parity(c, pivots, a.type.dtype))
     size = c.e.op("log", c.e.op("abs", diagonal))
     return [sign, c.e.op("reduce_sum", size, axes=last, keepdims=False), None, None]

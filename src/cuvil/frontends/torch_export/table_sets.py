@@ -114,26 +114,52 @@ def _nonzero_static(c: Call) -> Value:
     return columns[0] if rank == 1 else e.op("concat", *columns, axis=1)
 
 
+def _visited(c: Call, size: Dim) -> Value:
+    """Which places of a sorted line a search that only ever moves right looks at: those at
+    floor((size + 1) / 2**k) from the end, k = 1, 2, ..., down to 1."""
+    powers = np.arange(1, 63, dtype=np.int64)
+    if isinstance(size, int):
+        return c.e.weight(np.isin(size - np.arange(size), (size + 1) >> powers))
+    count = c.e.dims([size], scalar=True)
+    steps = c.e.map("shr", c.e.with_scalar("add", count, 1), c.e.weight(powers))
+    left = c.e.map("sub", count, c.e.op("iota", shape=(size, 1), axis=0, dtype=I64))
+    return c.e.op("reduce_any", c.e.map("eq", left, steps), axes=(1,), keepdims=False)
+
+
 def _searchsorted(c: Call) -> Value:
     """How many elements of a sorted line stand before each value: in one line for all, or in the
-    line of the same place. NaN stands after everything."""
+    line of the same place.
+
+    torch searches by halves and moves right unless ``edge >= value`` (``>`` on the right side).
+    So a NaN moves right: the count is the size, unless a place visited on the way right holds an
+    edge that stops it.
+    """
     e = c.e
     name = "boundaries" if "boundaries" in c.args else "sorted_sequence"
     edges, sorter = c.tensor(name), c.tensor_or_none("sorter")
+    given = e.constant(edges)
     if sorter is not None:
         edges = e.op("gather_elements", edges, sorter, axis=edges.type.rank - 1)
     dtype = c.promoted(name, "self")
     right = c.get("right", False) or c.get("side") == "right"
     value = e.unsqueeze(c.as_value(c.args["self"], dtype), -1)
+    size = edges.type.shape[-1]
+    no_nan = not edges.type.dtype.is_float or (given is not None and not np.isnan(given).any())
     edges = e.cast(edges, dtype)
     if edges.type.rank > 1:
         edges = e.unsqueeze(edges, -2)
-    if right:
-        before = e.op("not", e.map("gt", edges, value))
-    else:
-        before = e.op("not", e.map("ge", edges, value))
-    axes = (before.type.rank - 1,)
-    return e.cast(e.op("reduce_sum", e.cast(before, I64), axes=axes, keepdims=False), c.dtype)
+    stops = e.map("gt" if right else "ge", edges, value)
+    axes = (stops.type.rank - 1,)
+
+    def count(flags: Value) -> Value:
+        return e.op("reduce_sum", e.cast(flags, I64), axes=axes, keepdims=False)
+
+    if no_nan:
+        return e.cast(count(e.op("not", stops)), c.dtype)
+    before = count(e.map("le" if right else "lt", edges, value))
+    seen = e.map("and", stops, _visited(c, size))
+    stopped = e.op("reduce_any", seen, axes=axes, keepdims=False)
+    return e.cast(choose(c, stopped, before, e.dims([size], scalar=True)), c.dtype)
 
 
 _SEGMENTS = {"sum": ("reduce_sum", 0.0), "mean": ("reduce_sum", 0.0), "prod": ("reduce_prod", 1.0),
