@@ -59,7 +59,8 @@ def run_one(name: str) -> Result:
             report = cuvil.verify(artifact, inputs)
         except UnsupportedOpError as error:
             ops = sorted({node.op for node in error.nodes})
-            return Result(name, "refused", label, note=", ".join(ops)[:200])
+            problem = problem or Result(name, "refused", label, note=", ".join(ops)[:200])
+            continue
         except VerificationError as error:
             return Result(name, "wrong", label, note=_line(error))
         except InvalidModelError as error:
