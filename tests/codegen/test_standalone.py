@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from tests.ops.checks import assert_matches
 from tests.ops.generators import cases
 from tests.ops.values import Case, case
 
-_STEP, _MOST = {"topk": 9, "resize": 13}, 40
+_STEP, _MOST, _LEAST = {"topk": 9, "resize": 13}, 40, 10
 
 
 def close(got: Array, want: Array, what: str) -> None:
@@ -32,8 +31,9 @@ def close(got: Array, want: Array, what: str) -> None:
 
 def sample(name: str, start: int = 0) -> list[Case]:
     """Some of the generated calls, spread over all kinds of them."""
-    step = _STEP.get(name, 4)
-    return list(islice(cases(name, np.random.default_rng(3)), start, None, step))[:_MOST]
+    drawn = list(cases(name, np.random.default_rng(3)))
+    step = min(_STEP.get(name, 4), max(1, len(drawn) // _LEAST))
+    return drawn[start::step][:_MOST]
 
 
 def test_every_kernel_op_has_a_builder() -> None:
@@ -43,7 +43,8 @@ def test_every_kernel_op_has_a_builder() -> None:
 
 @pytest.mark.parametrize("name", sorted(BUILDERS))
 def test_drawn_calls_agree_with_the_reference(name: str) -> None:
-    assert compare(batch(name, sample(name)), close, threads=2) >= 10
+    drawn = sample(name)
+    assert compare(batch(name, drawn), close, threads=2) >= min(_LEAST, len(drawn)) > 2
 
 
 @pytest.mark.parametrize("name", ["lstm", "gru", "rnn"])
