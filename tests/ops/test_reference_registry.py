@@ -26,7 +26,10 @@ STATIC |= {("tree_ensemble", i) for i in range(6)}  # features, and tables that 
 # Operands that broadcast: a symbol there is taken to be another size than 1.
 BROADCAST = {("broadcast", 0), ("attention", 3)}
 # Heads that are shared between queries must be numbers; symbols for them must be equal.
-HEADS = {("attention", 0, 1), ("attention", 1, 1), ("attention", 2, 1)}
+HEADS = {
+    ("attention", 0, 1), ("attention", 1, 1), ("attention", 2, 1),
+    ("roi_align", 1, 1), ("roi_max_pool", 1, 1),
+}  # fmt: skip
 
 
 def _short(name: str) -> str:
