@@ -108,7 +108,7 @@ def page(results: list[Result]) -> str:
         "",
         "Each architecture in a small configuration with seeded weights, compiled and compared",
         f"with PyTorch by `python -m tools.transformers_sweep --write` ({versions}).",
-        f"{len(right)} of the {len(results)} listed are right; none of the others gives an artifact.",
+        f"{len(right)} of the {len(results)} listed are right; no other gives an artifact.",
         "",
         "| architecture | result | dims | kernels | largest error | note |",
         "|---|---|---|---:|---:|---|",
