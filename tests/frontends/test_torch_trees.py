@@ -133,10 +133,19 @@ def by_index(x: torch.Tensor) -> torch.Tensor:
     return y.fill_diagonal_(0) if False else y
 
 
+def around_einsum(x: torch.Tensor) -> Any:
+    y = x + 0
+    squares = torch.einsum("ij,ij->ij", y, y)
+    y[:, 0] = 7
+    squares[:, 1] += 1
+    return y, squares
+
+
 @pytest.mark.parametrize(
     "function",
-    [simple_writes, view_writes, slice_copy, overlapping_reads, through_dropout, by_index],
-)
+    [simple_writes, view_writes, slice_copy, overlapping_reads, through_dropout, by_index,
+     around_einsum],
+)  # fmt: skip
 def test_writes_in_place(function: Any) -> None:
     sizes = [[torch.randn(2, 4)], [torch.randn(6, 4)]]
     check(function, torch.randn(5, 4), dynamic=["n"], sizes=sizes)
@@ -167,6 +176,17 @@ class Scaled(torch.nn.Module):
 def test_state_is_refused() -> None:
     with pytest.raises(InvalidModelError, match="seen"):
         capture_torch(Counter(), (torch.ones(2),))
+
+
+def test_a_write_to_what_einsum_may_be_a_view_of_is_refused() -> None:
+    def write(x: torch.Tensor) -> Any:
+        y = x + 0
+        turned = torch.einsum("ij->ji", y)
+        y[:, 0] = 7
+        return turned
+
+    with pytest.raises(InvalidModelError, match="einsum"):
+        capture_torch(Fn(write), (torch.ones(2, 2),))
 
 
 def test_all_unsupported_operators_at_once() -> None:

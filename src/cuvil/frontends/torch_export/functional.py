@@ -88,7 +88,10 @@ class _Storages:
 
 
 def _hides_alias(node: Node) -> bool:
-    return node.op == "call_function" and op_key(node.target) in _HIDDEN_ALIASES
+    if node.op != "call_function" or op_key(node.target) not in _HIDDEN_ALIASES:
+        return False
+    # An einsum of one operand may be a view of it; of several, it is a product of its own.
+    return op_key(node.target) != "einsum" or len(node.args[1]) == 1  # type: ignore[arg-type]
 
 
 def has_entangled_writes(program: ExportedProgram) -> bool:
