@@ -99,6 +99,45 @@ def _gpt2() -> Any:
     return GPT2LMHeadModel(GPT2Config(use_cache=False))
 
 
+def _gpt2_step() -> Any:
+    """One token against a cache: ids [n, 1], past [layers, 2, n, heads, seq, 64] to the logits and
+    the new token's keys and values [layers, 2, n, heads, 1, 64], which the caller appends."""
+    import torch
+    from transformers import DynamicCache, GPT2Config, GPT2LMHeadModel
+
+    class Step(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = GPT2LMHeadModel(GPT2Config())
+
+        def forward(self, input_ids: Any, past: Any) -> Any:
+            cache = DynamicCache([(layer[0], layer[1]) for layer in past.unbind(0)])
+            found = self.model(input_ids=input_ids, past_key_values=cache, use_cache=True)
+            new = [torch.stack([x.keys[..., -1:, :], x.values[..., -1:, :]]) for x in cache.layers]
+            return found.logits, torch.stack(new)
+
+    return Step()
+
+
+def _step_inputs(sizes: Mapping[str, int]) -> dict[str, Array]:
+    rng = np.random.default_rng(4)
+    shape = (12, 2, sizes["batch"], 12, sizes["past"], 64)
+    ids = rng.integers(0, 1000, (sizes["batch"], 1), dtype=np.int64)
+    return {"input_ids": ids, "past": rng.standard_normal(shape, dtype=np.float32)}
+
+
+def _unet() -> Any:
+    from tools.zoo_vision import UNet
+
+    return UNet()
+
+
+def _detector() -> Any:
+    from tools.zoo_vision import Detector
+
+    return Detector()
+
+
 def _llama() -> Any:
     from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -190,6 +229,11 @@ TORCH: tuple[Entry, ...] = (
     Entry("resnet50", _seeded(_resnet), _image, _BATCH, _BATCH_SIZES),
     Entry("mobilenet-v2", _seeded(_mobilenet), _image, _BATCH, _BATCH_SIZES),
     Entry("efficientnet-b0", _seeded(_efficientnet), _image, _BATCH, _BATCH_SIZES),
+    Entry("unet", _seeded(_unet), _floats("x", "batch", 3, 320, 320), {"x": {0: "batch"}},
+          _BATCH_SIZES),
+    Entry("detector", _seeded(_detector), _floats("x", "batch", 3, 320, 320), {"x": {0: "batch"}},
+          _BATCH_SIZES),
+    Entry("gpt2-step", _seeded(_gpt2_step), _step_inputs, {}, ({"batch": 1, "past": 256},)),
     Entry("whisper-tiny-encoder", _seeded(_whisper), _floats("input_features", 1, 80, 3000)),
 )  # fmt: skip
 
