@@ -100,21 +100,7 @@ def _gpt2() -> Any:
 
 
 def _gpt2_step() -> Any:
-    """One token against a cache: ids [n, 1], past [layers, 2, n, heads, seq, 64] to the logits and
-    the new token's keys and values [layers, 2, n, heads, 1, 64], which the caller appends."""
-    import torch
-    from transformers import DynamicCache, GPT2Config, GPT2LMHeadModel
-
-    class Step(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.model = GPT2LMHeadModel(GPT2Config())
-
-        def forward(self, input_ids: Any, past: Any) -> Any:
-            cache = DynamicCache([(layer[0], layer[1]) for layer in past.unbind(0)])
-            found = self.model(input_ids=input_ids, past_key_values=cache, use_cache=True)
-            new = [torch.stack([x.keys[..., -1:, :], x.values[..., -1:, :]]) for x in cache.layers]
-            return found.logits, torch.stack(new)
+    from tools.zoo_text import Step
 
     return Step()
 

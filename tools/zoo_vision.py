@@ -117,9 +117,7 @@ class Detector(nn.Module):
             _Conv(128, 256, 3, 2), _CrossStage(256, 256, 1, True), _Pyramid(256)
         )
         self.up = nn.Upsample(scale_factor=2)
-        self.lift = nn.ModuleList(
-            [_CrossStage(384, 128, 1, False), _CrossStage(192, 64, 1, False)]
-        )
+        self.lift = nn.ModuleList([_CrossStage(384, 128, 1, False), _CrossStage(192, 64, 1, False)])
         self.lower = nn.ModuleList([_Conv(64, 64, 3, 2), _Conv(128, 128, 3, 2)])
         self.settle = nn.ModuleList(
             [_CrossStage(192, 128, 1, False), _CrossStage(384, 256, 1, False)]
