@@ -9,7 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from cuvil.codegen.packing import pack_conv_transpose, pack_conv_weights, pack_depthwise
+from cuvil.codegen.packing import (
+    pack_conv_transpose,
+    pack_conv_weights,
+    pack_depthwise,
+    pack_winograd,
+)
 
 from .harness import Machine, address, aligned_zeros, build, integers
 
@@ -19,11 +24,13 @@ CORE = (
     "core_conv.cpp",
     "core_depthwise.cpp",
     "core_conv_transpose.cpp",
+    "core_winograd.cpp",
 )
 WRAPPERS = r"""
 #include "conv.hpp"
 #include "conv_transpose.hpp"
 #include "depthwise.hpp"
+#include "winograd.hpp"
 using namespace cuvil;
 struct Sink { float* y; float* visits; int64_t row_stride; };
 static void doubled(const void* ctx, const float* tile, int64_t ld, int64_t batch, int64_t m0,
@@ -83,6 +90,30 @@ EXPORT void depthwise(const int64_t* p, const float* x, const float* w, float* y
                       void* scratch, void* pool) {
   const Sink sink = {y, visits, p[1]};
   depthwise_conv_f32(bound(window<DepthwiseArgs>(p), x, w, y, sink, scratch, pool));
+}
+template <void (*RUN)(const WinogradArgs&)>
+static void winograd(const int64_t* p, const float* x, const float* w, float* y, float* visits,
+                     void* scratch, void* pool) {
+  const Sink sink = {y, visits, p[2]};
+  const ConvArgs a = flat_window<ConvArgs>(p);
+  WinogradArgs b = {};
+  b.n = a.n, b.h = a.h, b.w = a.w, b.c = a.c;
+  b.oh = a.oh, b.ow = a.ow, b.oc = p[2], b.ph = a.ph, b.pw = a.pw;
+  RUN(bound(b, x, w, y, sink, scratch, pool));
+}
+EXPORT void winograd_2(const int64_t* p, const float* x, const float* w, float* y, float* visits,
+                       void* scratch, void* pool) {
+  winograd<winograd_2_f32>(p, x, w, y, visits, scratch, pool);
+}
+EXPORT void winograd_4(const int64_t* p, const float* x, const float* w, float* y, float* visits,
+                       void* scratch, void* pool) {
+  winograd<winograd_4_f32>(p, x, w, y, visits, scratch, pool);
+}
+EXPORT int64_t winograd_2_scratch(int64_t, int64_t, int64_t channels, int32_t threads) {
+  return winograd_scratch_bytes(2, channels, threads);
+}
+EXPORT int64_t winograd_4_scratch(int64_t, int64_t, int64_t channels, int32_t threads) {
+  return winograd_scratch_bytes(4, channels, threads);
 }
 EXPORT int64_t conv_scratch(int64_t taps, int64_t kw, int64_t channels, int32_t threads) {
   return conv_scratch_bytes(taps, kw, channels, threads);
@@ -262,6 +293,13 @@ class Convolutions:
     ) -> np.ndarray:
         packed = pack_conv_weights(w, s.groups, self.machine.nr)
         return self.call("conv", s, packed, x, s.out(), epilogue, threads)
+
+    def winograd(
+        self, m: int, s: Shape, x: np.ndarray, w: np.ndarray, epilogue: bool = False,
+        threads: int = 1,
+    ) -> np.ndarray:  # fmt: skip
+        packed = pack_winograd(w[:, :, 0], m, self.machine.nr)
+        return self.call(f"winograd_{m}", s, packed, x, s.out(), epilogue, threads)
 
     def depthwise(
         self, s: Shape, x: np.ndarray, w: np.ndarray, epilogue: bool = False, threads: int = 1

@@ -62,8 +62,8 @@ def compile(
     ``constraints`` are texts such as ``"seq % 8 == 0"``. ``options`` may hold "fixed_inputs", the
     values by name of an ONNX model's inputs that decide shapes: they become constants and leave
     the call; "input_contents", the shapes of the tensors in inputs that are sequences or optional
-    (None for an optional without a value); "opt_level", "jobs" (compilers at once), and "fuel"
-    (rewrites at most).
+    (None for an optional without a value); "opt_level", "jobs" (compilers at once), "fuel"
+    (rewrites at most) and "winograd" (False: no minimal filtering in convolutions).
 
     ``profile`` True puts the seconds of each stage into the artifact's ``profile``; a function is
     also called with (stage, None) when one begins and (stage, seconds) when it ends.

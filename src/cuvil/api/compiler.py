@@ -222,7 +222,10 @@ class Compiler:
 
     def _lower(self, module: Module, stage: str, trace: Trace | None = None) -> Module:
         options = PassOptions(
-            self.request.enable_fusion, self.request.options.get("fuel"), trace or Trace()
+            self.request.enable_fusion,
+            self.request.options.get("fuel"),
+            trace or Trace(),
+            winograd=bool(self.request.options.get("winograd", True)),
         )
         return lower(module, stage, options) if stage != "captured" else module
 

@@ -24,7 +24,9 @@ DTYPE_NAMES: Mapping[str, str] = {
     "f4e2m1fn": "float4_e2m1fn", "i4": "int4", "u4": "uint4", "i2": "int2", "u2": "uint2",
 }  # fmt: skip
 _DEFAULT_SIZE = 2
-OPTIONS = frozenset({"fixed_inputs", "fuel", "input_contents", "jobs", "opt_level", "why_not"})
+OPTIONS = frozenset(
+    {"fixed_inputs", "fuel", "input_contents", "jobs", "opt_level", "why_not", "winograd"}
+)
 
 
 @dataclass(frozen=True)

@@ -196,7 +196,41 @@ def conv_transpose_scratch(taps: int, channels: int, mr: int) -> Dim:
     return _scratch(channels, mr * taps)
 
 
+def winograd_scratch(m: int, channels: int, target: Target) -> Dim:
+    """Native winograd_scratch_bytes."""
+    points, row = (m + 2) ** 2, 16 * ((channels + 15) // 16 | 1)
+    room = (1100 << 10) if target.vec_bytes == 64 else (400 << 10)
+    fit = room // (points * row * 4) // target.mr
+    group = min(max(fit, 1), 4) * target.mr
+    per_thread = points * (group * row + 16) + points * (group * target.nr + 16)
+    return add((channels + 15) // 16 * 64, mul(symbol(THREADS), 4 * per_thread))
+
+
+def _winograd(op: Op, main: Op, facts: Facts, target: Target) -> Kernel:
+    call = Call(op, main, facts)
+    x, weight = main.operands[0], main.operands[1]
+    view = trace_view(x, facts)
+    assert view is not None
+    sizes = _window(main, x, "hw")
+    for name in ("n", "h", "w", "c", "oh", "ow", "ph", "pw"):
+        call.set(name, sizes[name])
+    call.set("oc", main.type.shape[-1])
+    call.set("x", call.pointer(view))
+    m = int(main.attrs["algorithm"].removeprefix("winograd_"))
+    call.set("w_packed", call.constant(weight, f"winograd:{m}:{target.nr}"))
+    channels = sizes["c"]
+    assert isinstance(channels, int)
+    call.set("scratch", call.scratch(winograd_scratch(m, channels, target)))
+    if call.plain():
+        call.set("y", call.names[0])
+    else:
+        call.epilogue(main.type.shape[:-1], main.type.shape[-1])
+    return call.finish("WinogradArgs", f"winograd_{m}_f32", "winograd.hpp")
+
+
 def _conv(op: Op, main: Op, facts: Facts, target: Target) -> Kernel:
+    if main.attrs.get("algorithm"):
+        return _winograd(op, main, facts, target)
     call = Call(op, main, facts)
     x, weight = main.operands[0], main.operands[1]
     view = trace_view(x, facts)

@@ -93,6 +93,35 @@ def pack_conv_weights(w: NDArray[np.generic], groups: int, nr: int) -> Floats:
     return _group_panels(k_major, nr)
 
 
+WINOGRAD_POINTS = {2: (0.0, 1.0, -1.0), 4: (0.0, 0.6875, -0.6875, 1.5, -1.5)}
+"""Where native/winograd.hpp evaluates polynomials for m outputs, besides infinity."""
+
+
+def winograd_filter(m: int) -> NDArray[np.float64]:
+    """The matrix [m + 2, 3] that takes a filter's taps to its values at the points, each divided
+    by the product of its distances to the others (Toom-Cook; Lavin and Gray 2016, G)."""
+    points = np.array(WINOGRAD_POINTS[m])
+    apart = points[:, None] - points
+    np.fill_diagonal(apart, 1.0)
+    rows = points[:, None] ** np.arange(3) / apart.prod(axis=1)[:, None]
+    return np.concatenate([rows, [[0.0, 0.0, 1.0]]])
+
+
+def pack_winograd(w: NDArray[np.generic], m: int, nr: int) -> Floats:
+    """[O, C, 3, 3] -> [ceil(O / nr), (m + 2)^2, C, nr], transformed in f64, rounded once."""
+    if w.ndim != 4 or w.shape[2:] != (3, 3):
+        raise ValueError(f"expected weights [O, C, 3, 3], got shape {w.shape}")
+    outputs, channels = w.shape[:2]
+    matrix = winograd_filter(m)
+    panels, points = -(-outputs // nr), (m + 2) ** 2
+    packed = np.zeros((panels, points, channels, nr), np.float32)
+    for panel in range(panels):
+        part = w[panel * nr : (panel + 1) * nr].astype(np.float64)
+        values = np.einsum("pi,qj,ocij->pqco", matrix, matrix, part, optimize=True)
+        packed[panel, :, :, : len(part)] = values.reshape(points, channels, len(part))
+    return packed
+
+
 def pack_depthwise(w: NDArray[np.generic]) -> Floats:
     """[C, 1, KD, KH, KW] (or rank 4 or 3) -> [KD, KH, KW, C], one multiplier a channel."""
     w = _with_depth(w)

@@ -42,6 +42,10 @@ def _conv(array: Array, arguments: list[str]) -> Array:
     return packing.pack_conv_weights(array, int(arguments[0]), int(arguments[1]))
 
 
+def _winograd(array: Array, arguments: list[str]) -> Array:
+    return packing.pack_winograd(array, int(arguments[0]), int(arguments[1]))
+
+
 def _conv_transpose(array: Array, arguments: list[str]) -> Array:
     groups, nr = int(arguments[0]), int(arguments[1])
     strides, dilations = (ast.literal_eval(a) for a in arguments[2:4])
@@ -61,6 +65,7 @@ _PACKERS: Mapping[str, Callable[[Array, list[str]], Array]] = {
     "block_codes": _block_rows,
     "block_values": _block_rows,
     "conv": _conv,
+    "winograd": _winograd,
     "conv_transpose": _conv_transpose,
     "depthwise": _depthwise,
     "rnn_w": packing_layer.pack_w,

@@ -200,10 +200,11 @@ DEFS: list[OpDef] = [
         _conv_infer,
         _conv_reference,
         (2, 3),
-        {**_ATTRS, "out": "dtype?"},
+        {**_ATTRS, "out": "dtype?", "algorithm": "str?"},
         "accumulated",
         _conv_cost,
-        doc="x, w [O, C / groups, *k], bias: zero padding, negative pads crop.",
+        doc="x, w [O, C / groups, *k], bias: zero padding, negative pads crop; algorithm is how "
+        "its kernel computes, and no part of its meaning.",
     ),
     OpDef(
         "cuvil.conv_transpose",

@@ -9,6 +9,7 @@ from cuvil.ir.control import RegionView, is_control
 from cuvil.ir.core import Function, Module
 from cuvil.passes import (
     algebra,
+    algorithms,
     attention,
     contraction,
     control,
@@ -44,12 +45,14 @@ def _rules(name: str, *rules: Rule) -> Pass:
 
 @dataclass
 class PassOptions:
-    """What steers the pipeline: fusion on or off, fuel, whether refusals are recorded."""
+    """What steers the pipeline: fusion on or off, fuel, whether refusals are recorded, whether
+    convolutions may be done by minimal filtering."""
 
     enable_fusion: bool = True
     fuel: int | None = None
     trace: Trace = field(default_factory=Trace)
     check: bool = False
+    winograd: bool = True
 
 
 def _required(rule: Rule) -> Rule:
@@ -75,7 +78,10 @@ def canonical_passes() -> list[Pass]:
 
 def fused_passes(options: PassOptions) -> list[Pass]:
     """canonical -> fused"""
-    return [Pass("fuse", lambda rewriter: fuse(rewriter, options.enable_fusion))]
+    return [
+        *([_rules("choose-algorithms", *algorithms.RULES)] if options.winograd else []),
+        Pass("fuse", lambda rewriter: fuse(rewriter, options.enable_fusion)),
+    ]
 
 
 def everywhere(function: Function, step: Pass, fuel: Fuel, trace: Trace | None = None) -> None:

@@ -1,0 +1,97 @@
+"""Which algorithm a contraction's kernel uses, where there are several.
+
+A 3x3 convolution of stride 1 may be done by minimal filtering (native/winograd.hpp): fewer
+products, but transforms on both sides and weights that are 16/9 or 36/9 times as large. The choice
+is by cost, in multiply-adds of a kernel at its peak: what a transform costs for each point and
+channel, and what reading a byte of weights costs where they come from memory, as they do in a
+model larger than the caches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cuvil.ir.core import Op, Value
+from cuvil.rewrite.rewriter import Rewriter
+from cuvil.rewrite.rule import Context, Outcome, Refusal, Rule, rule
+from cuvil.sym.expr import Dim, evaluate, symbols_of
+from cuvil.sym.facts import Facts
+
+WINOGRAD = {2: "winograd_2", 4: "winograd_4"}
+# Sizes that a symbol is taken to have for the estimate, within its bounds: a leading dimension is
+# mostly a batch of one, the others are sides of an image.
+_BATCH, _SIDE = 1, 256
+_PER_POINT = 8.0  # multiply-adds' worth of a transform, for each point of each channel
+_PER_BYTE = 3.0
+_EFFICIENCY = 0.9  # of the products at each point, which are many short ones
+_GAIN_OF_FIRST, _GAIN_OF_LARGER = 1.2, 1.1  # what larger weights must bring at least
+
+
+def winograd_cost(outputs: int, sizes: Sequence[int], channels: int, out_channels: int) -> float:
+    """The cost of minimal filtering with tiles of ``outputs`` x ``outputs`` (1: of the direct sum)
+    for an output of ``sizes`` (n, h, w), in multiply-adds."""
+    n, h, w = sizes
+    tiles = n * -(-h // outputs) * -(-w // outputs)
+    points = 9 if outputs == 1 else (outputs + 2) ** 2
+    products = float(tiles * points * channels * out_channels)
+    reads = float(points * channels * out_channels) * 4 * _PER_BYTE
+    if outputs == 1:
+        return products + reads
+    transforms = tiles * points * (channels + out_channels) * _PER_POINT
+    return products / _EFFICIENCY + transforms + reads
+
+
+def best_tile(sizes: Sequence[int], channels: int, out_channels: int) -> int:
+    """The tile with the least cost: 4 or 2, or 1 for the direct sum."""
+    cost = {m: winograd_cost(m, sizes, channels, out_channels) for m in (1, 2, 4)}
+    small = cost[1] >= _GAIN_OF_FIRST * cost[2]
+    if cost[1] >= _GAIN_OF_FIRST * cost[4] and cost[2] >= _GAIN_OF_LARGER * cost[4]:
+        return 4
+    return 2 if small else 1
+
+
+def _size(dim: Dim, facts: Facts, usual: int) -> int:
+    """A dimension, its symbols at usual sizes."""
+    table = {}
+    for name in symbols_of(dim):
+        low, high = facts.symbols.get(name, (1, None))
+        table[name] = max(low, usual if high is None else min(usual, high))
+    return max(1, evaluate(dim, table))
+
+
+@rule("minimal-filtering", "conv")
+def minimal_filtering(op: Op, context: Context) -> Outcome:
+    """conv(x, w [o, c, 3, 3]) -> conv(x, w) {algorithm = "winograd_m"}"""
+    reason = _unfit(op)
+    if reason:
+        return Refusal(reason)
+    out_channels, channels = (_size(d, context.facts, 1) for d in op.operands[1].type.shape[:2])
+    n, *sides = op.type.shape[:3]
+    sizes = [_size(n, context.facts, _BATCH), *(_size(d, context.facts, _SIDE) for d in sides)]
+    tile = best_tile(sizes, channels, out_channels)
+    if tile == 1:
+        return Refusal("the direct sum is as fast, or nearly so with smaller weights")
+
+    def action(rw: Rewriter) -> list[Value]:
+        return [rw.op("conv", op.operands, {**op.attrs, "algorithm": WINOGRAD[tile]}).result]
+
+    return action
+
+
+def _unfit(op: Op) -> str:
+    """Why a convolution can't be done by minimal filtering; empty if it can."""
+    attrs, weight = op.attrs, op.operands[1]
+    if "algorithm" in attrs:
+        return "its algorithm is chosen"
+    if not attrs.get("channels_last") or weight.op is None or weight.op.short != "constant":
+        return "its channels are not last, or its weights are not constant"
+    if weight.type.shape[2:] != (3, 3) or attrs["groups"] != 1:
+        return "it is no 3x3 convolution over all channels"
+    if {*attrs["strides"], *attrs["dilations"]} != {1}:
+        return "it has strides or dilations"
+    if op.operands[0].type.dtype.name != "f32" or op.type.dtype.name != "f32":
+        return "it is not in f32"
+    return ""
+
+
+RULES: list[Rule] = [minimal_filtering]
