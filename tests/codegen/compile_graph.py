@@ -11,24 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from cuvil.api.manifest import signature_of
-from cuvil.build.library import build_library
-from cuvil.codegen.abi import emit_abi
-from cuvil.codegen.module import generate
 from cuvil.frontends.emitter import Emitter
-from cuvil.ir.clone import clone_module
 from cuvil.ir.core import Module
 from cuvil.ir.types import TensorType, dtype_of
-from cuvil.options import Options
-from cuvil.package.format import write_package
-from cuvil.package.manifest import Manifest
-from cuvil.passes.pipeline import PassOptions, lower
+from cuvil.passes.pipeline import PassOptions
 from cuvil.reference.interpreter import run_module
 from cuvil.runtime.artifact import Artifact
-from cuvil.runtime.loader import load
-from cuvil.target.base import Target
-from cuvil.target.registry import find_target
 from tests.ops.values import Case
+from tools.quick_build import quick_build
 
 Array = np.ndarray[Any, Any]
 
@@ -39,31 +29,9 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="cuvil-graphs-")
 
 
-@lru_cache(maxsize=1)
-def _target() -> Target:
-    return find_target("native")
-
-
 def build(module: Module, options: PassOptions | None = None, threads: int = 1) -> Artifact:
     """The loaded artifact of a captured module, which is left as it is."""
-    root = Path(_folder().name)
-    target = _target()
-    lowered = lower(clone_module(module), "fused", options)
-    generated = generate(lowered, target)
-    manifest = Manifest(
-        name=lowered.name,
-        signature=signature_of(lowered.main),
-        target=target.triple,
-        cpu=target.mcpu,
-        cpu_features=target.cpu_features,
-        weights_bytes=generated.weights.size,
-    )
-    sources = {**generated.sources, "tables.cpp": emit_abi(manifest)}
-    library = build_library(sources, target, Options(root))
-    with tempfile.NamedTemporaryFile(dir=root, suffix=".cuvilpkg", delete=False) as place:
-        path = Path(place.name)
-    write_package(path, manifest, library, generated.weights.parts)
-    return load(path, threads)
+    return quick_build(module, Path(_folder().name), 3, passes=options, threads=threads)
 
 
 def run_compiled(

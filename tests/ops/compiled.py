@@ -6,53 +6,28 @@ op and its outputs. ``compile_module`` is the way from a captured module to a lo
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 
-from cuvil.api.compiler import signature_of
-from cuvil.build.library import build_library
-from cuvil.codegen.abi import emit_abi
 from cuvil.codegen.module import generate
 from cuvil.errors import CuvilError
 from cuvil.frontends.emitter import Emitter
-from cuvil.ir.clone import clone_module
 from cuvil.ir.core import Module
 from cuvil.ir.types import TensorType, dtype_of
 from cuvil.options import Options
-from cuvil.package.format import write_package
-from cuvil.package.manifest import Manifest
 from cuvil.passes.pipeline import PassOptions, lower
 from cuvil.runtime.artifact import Artifact
-from cuvil.runtime.loader import load
 from cuvil.target.registry import find_target
 from tests.ops.values import Array, Case
+from tools.quick_build import quick_build
 
 
 def compile_module(module: Module, *, fusion: bool = True, opt_level: int = 1) -> Artifact:
     """A captured module (left as it is) as a loaded artifact that runs on two threads."""
-    target = find_target("native")
-    options = replace(Options.from_environment(), opt_level=opt_level, jobs=1)
-    lowered = lower(clone_module(module), "fused", PassOptions(fusion))
-    generated = generate(lowered, target)
-    manifest = Manifest(
-        name="calls",
-        signature=signature_of(lowered.main),
-        target=target.triple,
-        cpu=target.mcpu,
-        cpu_features=target.cpu_features,
-        weights_bytes=generated.weights.size,
-        cuvil_version="test",
-    )
-    sources = {**generated.sources, "tables.cpp": emit_abi(manifest)}
-    library = build_library(sources, target, options)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "calls.cuvilpkg"
-        write_package(path, manifest, library, generated.weights.parts)
-        return load(path, threads=2)
+    folder = Options.from_environment().cache_dir
+    return quick_build(module, folder, opt_level, passes=PassOptions(fusion), threads=2)
 
 
 @dataclass(frozen=True)
