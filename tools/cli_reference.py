@@ -15,6 +15,7 @@ from typing import Any
 from typer.main import get_command
 
 from cuvil.cli.main import app
+from tools.pages import write_or_check
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/reference/cli.md"
 _HEAD = """# Command line
@@ -80,15 +81,7 @@ def _escaped(text: str) -> str:
 
 def main(arguments: list[str]) -> int:
     """0 done, 1 the page is out of date, 2 wrong use."""
-    if arguments not in ([], ["--check"]):
-        print(__doc__)
-        return 2
-    text = page()
-    if arguments:
-        return 0 if PAGE.exists() and PAGE.read_text(encoding="utf-8") == text else 1
-    PAGE.parent.mkdir(parents=True, exist_ok=True)
-    PAGE.write_text(text, encoding="utf-8")
-    return 0
+    return write_or_check(arguments, PAGE, page, __doc__)
 
 
 if __name__ == "__main__":

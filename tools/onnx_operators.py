@@ -25,6 +25,7 @@ from cuvil.frontends.onnx.table_control import CONTROL
 from cuvil.frontends.onnx.tables import HANDLERS, reason
 from tools.onnx_cases import NodeCase, Outcome, node_cases, outcomes
 from tools.onnx_truth import CORRECTIONS
+from tools.pages import table
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/onnx_operators.md"
@@ -60,7 +61,7 @@ def page(known: Mapping[str, Sequence[str]]) -> str:
         rows = [_row(name, groups[d, name], known) for d, name in sorted(groups) if d == domain]
         rows += [_untested(name) for name in _without_case(groups)] if not domain else []
         parts.append(f"## {domain or 'ai.onnx'}\n")
-        parts.append(_table(("Operator", "Opsets", "Dtypes", "With values", "Not right"), rows))
+        parts.append(table(("Operator", "Opsets", "Dtypes", "With values", "Not right"), rows))
     parts.append(_corrections())
     return "\n".join(parts)
 
@@ -134,11 +135,6 @@ def _corrections() -> str:
         "These cases are held to values computed in f64 from the specification's formula.\n\n"
         + "\n".join(lines) + "\n"
     )  # fmt: skip
-
-
-def _table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [headers, ["---"] * len(headers), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -8,7 +8,6 @@ holds them to the operator's reference.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 from cuvil.ir.types import DTYPES, dtype_of
@@ -17,6 +16,7 @@ from cuvil.ops.registry import registry
 from tests.ops import test_compiled
 from tests.ops.checks import infer
 from tests.ops.compiled import Call
+from tools.pages import table, write_or_check
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/ops.md"
 _DATA_OPERAND = {"select": 1}  # whose dtype says what is computed; elsewhere the first
@@ -51,7 +51,7 @@ def page() -> str:
     for fusion, meaning in _FUSION.items():
         rows = [_row(d) for d in registry().values() if d.fusion == fusion]
         parts.append(f"## {fusion}\n\n{meaning[0].upper()}{meaning[1:]}.\n")
-        parts.append(_table(("Operator", "Operands", "Attributes", "Tolerance", "Dtypes"), rows))
+        parts.append(table(("Operator", "Operands", "Attributes", "Tolerance", "Dtypes"), rows))
         notes = [
             f"- `{_short(d)}`: {d.doc}" for d in registry().values() if d.fusion == fusion and d.doc
         ]
@@ -62,12 +62,6 @@ def page() -> str:
 
 def _short(definition: OpDef) -> str:
     return definition.name.removeprefix("cuvil.")
-
-
-def _table(headers: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    heads = list(headers)
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def _row(definition: OpDef) -> list[str]:
@@ -93,15 +87,7 @@ def _dtype(call: Call) -> str:
 
 def main(arguments: list[str]) -> int:
     """0 done, 1 the page is out of date, 2 wrong use."""
-    if arguments not in ([], ["--check"]):
-        print(__doc__)
-        return 2
-    text = page()
-    if arguments:
-        return 0 if PAGE.exists() and PAGE.read_text(encoding="utf-8") == text else 1
-    PAGE.parent.mkdir(parents=True, exist_ok=True)
-    PAGE.write_text(text, encoding="utf-8")
-    return 0
+    return write_or_check(arguments, PAGE, page, __doc__)
 
 
 if __name__ == "__main__":
