@@ -7,6 +7,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import torch
+from transformers import AutoConfig, AutoModel
+
+from tools.lively import calibrate, enliven
+
 
 def _words(text: str) -> list[str]:
     return text.split()
@@ -119,8 +124,6 @@ _NOT: Mapping[str, tuple[str, ...]] = {
 
 def small_config(name: str) -> Any:
     """A configuration of a few thousand weights."""
-    from transformers import AutoConfig
-
     base = AutoConfig.for_model(name)
     fields: dict[str, Any] = {}
     for key, value in _SIZES.items():
@@ -143,9 +146,13 @@ def small_config(name: str) -> Any:
 
 def build(name: str) -> tuple[Any, dict[str, Any], dict[str, Any] | None]:
     """A seeded model in evaluation mode, example inputs, and the dims that may be symbolic."""
-    import torch
-    from transformers import AutoModel
+    model, inputs, dims = _built(name)
+    enliven(model)
+    calibrate(model, inputs)
+    return model, inputs, dims
 
+
+def _built(name: str) -> tuple[Any, dict[str, Any], dict[str, Any] | None]:
     config = small_config(name)
     try:
         model = AutoModel.from_config(config)
@@ -168,8 +175,6 @@ def build(name: str) -> tuple[Any, dict[str, Any], dict[str, Any] | None]:
 
 
 def _text(name: str, accepted: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    import torch
-
     length = 32 if name in ("canine", "longformer", "mra", "nystromformer", "yoso") else 9
     ids = torch.randint(3, 90, (2, length), generator=torch.Generator().manual_seed(1))
     inputs = {"input_ids": ids}
@@ -183,8 +188,6 @@ def _text(name: str, accepted: Mapping[str, Any]) -> tuple[dict[str, Any], dict[
 def _vision(
     config: Any, accepted: Mapping[str, Any], model: Any
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    import torch
-
     size = getattr(config, "image_size", 32)
     high, wide = size if isinstance(size, (list, tuple)) else (size, size)
     if re.search("levit|glpn|dpt|mobilevit|segformer|pvt|focalnet|efficientnet", config.model_type):
@@ -197,8 +200,6 @@ def _vision(
 
 
 def _audio(name: str, config: Any, model: Any) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    import torch
-
     key = model.main_input_name
     if name == "whisper":
         return {key: torch.randn(1, config.num_mel_bins, 2 * config.max_source_positions)}, None

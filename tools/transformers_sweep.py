@@ -11,17 +11,24 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
+import multiprocessing
 import sys
 from dataclasses import asdict, dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import torch
+import transformers
+
+import cuvil
+import cuvil.frontends.torch_export  # here, so that no forked process has to
+from cuvil.errors import CuvilError, InvalidModelError, UnsupportedOpError, VerificationError
+from tools.lively import says_something
 from tools.transformers_small import ARCHITECTURES, build
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "transformers.md"
-RESULT = "SWEEP-RESULT "
 
 
 @dataclass(frozen=True)
@@ -38,17 +45,13 @@ class Result:
 
 def run_one(name: str) -> Result:
     """Compile and verify one architecture in this process."""
-    import torch
-
-    import cuvil
-    from cuvil.errors import CuvilError, InvalidModelError, UnsupportedOpError, VerificationError
-
     torch.manual_seed(0)
     torch.set_num_threads(1)
     try:
         model, inputs, dynamic = build(name)
         with torch.no_grad():
-            model(**inputs)
+            if not says_something(model(**inputs)):
+                return Result(name, "not built", note="its output is constant or not finite")
     except Exception as error:
         return Result(name, "not built", note=f"{type(error).__name__}: {_line(error)}")
     problem: Result | None = None
@@ -81,26 +84,30 @@ def _line(error: BaseException) -> str:
 
 
 def run_apart(name: str, seconds: float) -> Result:
-    """The same in a process of its own."""
-    command = [sys.executable, "-m", "tools.transformers_sweep", "--inside", name]
+    """The same in a process of its own, forked so that nothing has to be imported again."""
+    context = multiprocessing.get_context("fork")
+    receive, send = context.Pipe(duplex=False)
+    child = context.Process(target=_send_one, args=(name, send))
+    child.start()
+    send.close()
     try:
-        done = subprocess.run(
-            command, cwd=ROOT, capture_output=True, text=True, timeout=seconds, check=False
-        )
-    except subprocess.TimeoutExpired:
+        if receive.poll(seconds):
+            return receive.recv()
         return Result(name, "failed", note=f"it took more than {seconds:.0f} s")
-    for line in done.stdout.splitlines():
-        if line.startswith(RESULT):
-            return Result(**json.loads(line.removeprefix(RESULT)))
-    last = (done.stderr.strip().splitlines() or ["no output"])[-1]
-    return Result(name, "failed", note=f"exit code {done.returncode}: {last[:160]}")
+    except EOFError:
+        child.join()
+        return Result(name, "failed", note=f"exit code {child.exitcode}")
+    finally:
+        child.kill()
+        child.join()
+
+
+def _send_one(name: str, send: Connection) -> None:
+    send.send(run_one(name))
 
 
 def page(results: list[Result]) -> str:
     """The table of docs/transformers.md."""
-    import torch
-    import transformers
-
     right = [r for r in results if r.state == "right"]
     versions = f"transformers {transformers.__version__}, torch {torch.__version__.split('+')[0]}"
     lines = [
@@ -127,11 +134,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--timeout", type=float, default=300)
-    parser.add_argument("--inside", help=argparse.SUPPRESS)
     asked = parser.parse_args(arguments)
-    if asked.inside:
-        print(RESULT + json.dumps(asdict(run_one(asked.inside))))
-        return 0
     known: dict[str, Any] = {}
     if asked.json and asked.json.exists():
         known = {r["name"]: r for r in json.loads(asked.json.read_text())}
