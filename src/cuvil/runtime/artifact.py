@@ -222,23 +222,30 @@ class Artifact:
         self, model: Model, args: Sequence[Any], out: Mapping[str, Any] | None
     ) -> list[Any]:
         """Run on values of any kind, with every check; ``out`` has outputs by name."""
-        views = [view_input(x, slot) for x, slot in zip(args, self._inputs)]
-        plan = self._plan(model, [v.shape for v in views])
-        as_torch = any(v.is_torch for v in views)
+        views, plan, as_torch = self._views(model, args)
         results = [
             self._target(slot, shape, as_torch, out)
             for slot, shape in zip(self._outputs, plan.outputs)
         ]
         if out is not None:
             self._check_overlap(views, results)
-        arena = getattr(self._local, "arena", EMPTY)
-        if arena.size < plan.workspace:
-            arena = self._grow(plan.workspace)
-        sources = self._pack_inputs(*[v.address for v in views])
+        sources, arena = self._ready(views, plan)
         targets = self._pack_outputs(*[v.address for v in results])
         if model.run(model.address, sources, targets, plan.symbols, arena.address, None):
             raise self._fault(model, sources, targets, plan, arena)
         return [v.keep for v in results]
+
+    def _views(self, model: Model, args: Sequence[Any]) -> tuple[list[View], Plan, bool]:
+        """The inputs, what their shapes need, and whether outputs are PyTorch tensors."""
+        views = [view_input(x, slot) for x, slot in zip(args, self._inputs)]
+        return views, self._plan(model, [v.shape for v in views]), any(v.is_torch for v in views)
+
+    def _ready(self, inputs: Sequence[View], plan: Plan) -> tuple[bytes, Arena]:
+        """The inputs' addresses, packed, and scratch memory."""
+        arena = getattr(self._local, "arena", EMPTY)
+        if arena.size < plan.workspace:
+            arena = self._grow(plan.workspace)
+        return self._pack_inputs(*[v.address for v in inputs]), arena
 
     def _target(
         self, slot: Slot, shape: tuple[int, ...], as_torch: bool, out: Mapping[str, Any] | None

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from cuvil.errors import InputError
-from cuvil.runtime.arena import EMPTY
-from cuvil.runtime.arrays import Slot, new_output, torch_dtype, view_input
+from cuvil.runtime.arrays import Slot, new_output, torch_dtype
 from cuvil.runtime.artifact import Artifact, failure
 from cuvil.runtime.native import Model, NativeLibrary
 from cuvil.runtime.tree import CallTree
@@ -63,19 +62,14 @@ class LateArtifact(Artifact):
     def _execute_checked(
         self, model: Model, args: Sequence[Any], out: Mapping[str, Any] | None
     ) -> list[Any]:
-        views = [view_input(x, slot) for x, slot in zip(args, self._inputs)]
-        plan = self._plan(model, [v.shape for v in views])
-        as_torch = any(v.is_torch for v in views)
+        views, plan, as_torch = self._views(model, args)
         given = [
             None if late else self._target(slot, shape, as_torch, out)
             for slot, shape, late in zip(self._outputs, plan.outputs, self._late_outputs)
         ]
         if out is not None:
             self._check_overlap(views, given)
-        arena = getattr(self._local, "arena", EMPTY)
-        if arena.size < plan.workspace:
-            arena = self._grow(plan.workspace)
-        sources = self._pack_inputs(*[v.address for v in views])
+        sources, arena = self._ready(views, plan)
         targets = (ctypes.c_void_p * max(len(given), 1))(*[v.address if v else None for v in given])
         symbols = ctypes.create_string_buffer(plan.symbols, max(len(plan.symbols), 8))
         fault = (ctypes.c_int64 * 2)()
