@@ -6,12 +6,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from cuvil.errors import ShapeConstraintError
 from cuvil.ir.core import Module
 from cuvil.ir.printer import print_module
-from cuvil.reference.interpreter import run_module
-from tests.codegen.noise import differences, noisy_runs
-from tests.codegen.random_graphs import BINDINGS, random_inputs, random_module
+from tests.codegen.agreement import disagreements, wrong_outputs
+from tests.codegen.random_graphs import random_module
 from tests.codegen.shrink import Case, shrink
 from tests.ops.compiled import compile_module
 from tests.ops.values import Array
@@ -22,32 +20,18 @@ _A_TEST = 5
 def _wrong(module: Module, inputs: Mapping[str, Array], fusion: bool, opt_level: int) -> bool:
     """Whether the module compiled for itself disagrees on these inputs."""
     artifact = compile_module(module, fusion=fusion, opt_level=opt_level)
-    found = artifact.run(dict(inputs))
-    want = run_module(module, inputs)
-    got = [found[n] for n in module.main.output_names]
-    return bool(differences(got, want, noisy_runs(module, inputs)))
+    return bool(wrong_outputs(artifact, module, inputs))
 
 
 def _check(seed: int, fusion: bool, opt_level: int) -> None:
     module = random_module(seed)
     artifact = compile_module(module, fusion=fusion, opt_level=opt_level)
-    for number, sizes in enumerate(BINDINGS if module.main.symbols else BINDINGS[:1]):
-        inputs = random_inputs(module, sizes, seed + number)
-        try:
-            want = run_module(module, inputs)
-        except ShapeConstraintError:
-            with pytest.raises(ShapeConstraintError):
-                artifact.run(inputs)
-            continue
-        found = artifact.run(inputs)
-        got = [found[n] for n in module.main.output_names]
-        wrong = differences(got, want, noisy_runs(module, inputs))
-        if wrong:
-            small = shrink(Case(module, inputs), lambda m, x: _wrong(m, x, fusion, opt_level))
-            raise AssertionError(
-                f"seed {seed}, sizes {dict(sizes)}, fusion {fusion}: output {wrong[0][0]}: "
-                f"{wrong[0][1]}\n{print_module(small.module)}"
-            )
+    for sizes, inputs, wrong in disagreements(artifact, module, seed):
+        small = shrink(Case(module, inputs), lambda m, x: _wrong(m, x, fusion, opt_level))
+        raise AssertionError(
+            f"seed {seed}, {sizes}, fusion {fusion}: output {wrong[0][0]}: "
+            f"{wrong[0][1]}\n{print_module(small.module)}"
+        )
 
 
 @pytest.mark.parametrize("fusion", [True, False], ids=["fused", "unfused"])

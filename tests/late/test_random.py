@@ -5,15 +5,13 @@ from __future__ import annotations
 import pytest
 
 from cuvil.analysis.wellformed import check_graph
-from cuvil.errors import ShapeConstraintError
 from cuvil.ir.clone import clone_module
 from cuvil.ir.core import Module, Value
 from cuvil.passes.pipeline import PassOptions, lower
-from cuvil.reference.interpreter import run_module
 from cuvil.sym.expr import product
+from tests.codegen.agreement import disagreements
 from tests.codegen.graph_pool import Graph, Made
-from tests.codegen.noise import differences, noisy_runs
-from tests.codegen.random_graphs import BINDINGS, MAKERS, is_float, random_inputs
+from tests.codegen.random_graphs import MAKERS, is_float
 from tests.ops.compiled import compile_module
 
 
@@ -67,18 +65,8 @@ def check(seed: int, fusion: bool, opt_level: int) -> bool:
     check_graph(module)
     check_graph(lower(clone_module(module), "fused", PassOptions(fusion)))
     artifact = compile_module(module, fusion=fusion, opt_level=opt_level)
-    for number, sizes in enumerate(BINDINGS if module.main.symbols else BINDINGS[:1]):
-        inputs = random_inputs(module, sizes, seed + number)
-        try:
-            want = run_module(module, inputs)
-        except ShapeConstraintError:
-            with pytest.raises(ShapeConstraintError):
-                artifact.run(inputs)
-            continue
-        found = artifact.run(inputs)
-        got = [found[n] for n in module.main.output_names]
-        wrong = differences(got, want, noisy_runs(module, inputs))
-        assert not wrong, f"seed {seed}, sizes {dict(sizes)}, fusion {fusion}: {wrong}"
+    for sizes, _, wrong in disagreements(artifact, module, seed):
+        raise AssertionError(f"seed {seed}, {sizes}, fusion {fusion}: {wrong}")
     return bool(artifact.manifest.signature.late)
 
 
