@@ -35,6 +35,7 @@ _WHOLE = {
     "corrcoef": "(Tensor self) -> Tensor",
     "combinations": "(Tensor self, int r=2, bool with_replacement=False) -> Tensor",
 }
+_PART = "narrow_at(Tensor self, int dim, Tensor start, SymInt length) -> Tensor"
 
 
 def _real(name: str) -> Callable[..., Any]:
@@ -75,6 +76,17 @@ def _combinations_shape(
     return self.new_empty((count, r) if r else (0,))
 
 
+def _part_shape(self: torch.Tensor, dim: int, start: torch.Tensor, length: Any) -> torch.Tensor:
+    shape = list(self.shape)
+    shape[dim] = length
+    return self.new_empty(shape)
+
+
+def _part(self: torch.Tensor, dim: int, start: torch.Tensor, length: int) -> torch.Tensor:
+    """A copy, where torch has a view: a write to it is refused."""
+    return self.narrow(dim, start, length).clone()
+
+
 def _register() -> Any:
     make: Any = torch.library.Library
     library = make(NAMESPACE, "DEF")
@@ -87,6 +99,9 @@ def _register() -> Any:
         library.impl(name, getattr(torch, name), "CompositeExplicitAutograd")
         shape = _combinations_shape if name == "combinations" else _covariance_shape
         torch.library.register_fake(f"{NAMESPACE}::{name}", shape, lib=library)
+    library.define(_PART)
+    library.impl("narrow_at", _part, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"{NAMESPACE}::narrow_at", _part_shape, lib=library)
     return library
 
 
@@ -148,9 +163,9 @@ def _narrow(
     if not isinstance(start, torch.Tensor):
         found: torch.Tensor = function(input, dim, start, length)
         return found
-    first = torch.where(start < 0, start + input.shape[dim], start)
-    places = first.reshape(1) + torch.arange(length, dtype=start.dtype)
-    return input.index_select(dim, places)
+    place = start.reshape(())
+    part: torch.Tensor = torch.ops.cuvil_capture.narrow_at(input, dim, place, length)
+    return part
 
 
 def _max_pool1d(

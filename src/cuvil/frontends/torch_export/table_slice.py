@@ -78,6 +78,17 @@ def _narrow(c: Call) -> Value:
     return cut(c, c.first, axis, start, length)
 
 
+def _narrow_at(c: Call) -> Value:
+    """A part whose start is in a tensor, picked by index; a negative start counts from the end."""
+    e, start, axis = c.e, c.tensor("start"), c.axis("dim")
+    size = c.as_value(c.first.type.shape[axis], I64)
+    first = e.cast(start, I64)
+    negative = e.op("lt", first, e.scalar(0, I64))
+    first = e.map("select", negative, e.map("add", first, size), first)
+    line = e.op("iota", shape=(c.shape[axis],), axis=0, dtype=I64)
+    return e.op("gather", c.first, e.map("add", line, first), axis=axis)
+
+
 def cut(c: Call, x: Value, axis: int, start: Dim, length: Dim) -> Value:
     """``length`` entries from ``start``, which lie inside."""
     shape = x.type.shape
@@ -207,7 +218,7 @@ _SPLITS = ("split", "split_with_sizes", "chunk", "tensor_split", "unsafe_split",
 RULES: dict[str, Rule] = {
     "slice": _slice, "slice_copy": _slice,
     "select": _select, "select_copy": _select,
-    "narrow": _narrow, "narrow_copy": _narrow,
+    "narrow": _narrow, "narrow_copy": _narrow, "narrow_at": _narrow_at,
     **dict.fromkeys(_SPLITS, _split),
     "unbind": _unbind, "unbind_copy": _unbind,
     "diagonal": _diagonal, "diagonal_copy": _diagonal, "linalg_diagonal": _diagonal,
