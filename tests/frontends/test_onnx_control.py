@@ -175,19 +175,44 @@ def test_a_loop_that_nothing_ends_is_refused_at_once(inputs: list[str], conditio
     assert time.process_time() - begin < 1
 
 
-def test_a_loop_of_growing_size_is_written_out_up_to_a_number_of_ops() -> None:
-    """s grows in each trip, so that the loop can't run as such."""
-    for length, trips, fits in ((3, 40, True), (100, 40, True), (100, 900, False)):
+def test_a_loop_of_growing_size() -> None:
+    """Written out where its trips are few, else run as a loop."""
+    for length, trips in ((3, 40), (100, 6), (100, 900)):
         names = ["s", *(f"v{i}" for i in range(length))]
         nodes = [node("Add", [a, "one"], [b]) for a, b in pairwise(names)]
         nodes.append(node("Concat", [names[-1], "x"], ["s2"], axis=0))
+        module = capture_onnx(_loop(nodes, ["limit", "", "x"], "c", trips))
+        assert sum(1 for _ in module.main.walk()) < 3000
+        if trips > 100:
+            continue
+        want = x = floats(2)
+        for _ in range(trips):
+            want = np.concatenate([want + np.float32(length), x])
+        (got,) = run_module(module, {"x": x})
+        np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+def test_a_loop_of_changing_rank_is_written_out_up_to_a_number_of_ops() -> None:
+    """[2] and [1, 2] in turns: it can't run as a loop, where a value has one rank."""
+    for length, trips, fits in ((3, 40, True), (100, 900, False)):
+        names = ["s", *(f"v{i}" for i in range(length))]
+        nodes = [node("Add", [a, "one"], [b]) for a, b in pairwise(names)]
+        nodes += [
+            node("Constant", [], ["shapes"], value_ints=[1, -1]),
+            node("Constant", [], ["ends"], value_ints=[2]),
+            node("Constant", [], ["unit"], value_ints=[1]),
+            node("Shape", [names[-1]], ["shape"]),
+            node("Shape", ["shape"], ["rank"]),
+            node("Sub", ["rank", "unit"], ["from"]),
+            node("Slice", ["shapes", "from", "ends"], ["other"]),
+            node("Reshape", [names[-1], "other"], ["s2"]),
+        ]
         proto = _loop(nodes, ["limit", "", "x"], "c", trips)
         if not fits:
             with pytest.raises(UnsupportedOpError, match="more than 20000 ops"):
                 capture_onnx(proto)
             continue
-        want = x = floats(2)
-        for _ in range(trips):
-            want = np.concatenate([want + np.float32(length), x])
+        x = floats(2)
         (got,) = run_module(capture_onnx(proto), {"x": x})
+        want = x + np.float32(length * trips)
         np.testing.assert_allclose(got, want, rtol=1e-5)

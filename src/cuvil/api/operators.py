@@ -16,7 +16,7 @@ from cuvil.ops.registry import registry
 from cuvil.passes.stages import DECOMPOSED
 from cuvil.verify.layerwise import kernel_name, ops_inside, places
 
-_FREE = ("constant", "reshape", "sizes", "return")
+_FREE = ("constant", "reshape", "sizes", "keep", "kept", "return")
 
 
 def missing_kernels(fused: Module) -> list[UnsupportedNode]:

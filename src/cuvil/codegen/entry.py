@@ -11,6 +11,7 @@ from cuvil.codegen.weights import WeightLayout
 from cuvil.errors import CuvilError
 from cuvil.ir.control import IF, REQUIRE, Loop, constraint_of, inner_checks, is_control
 from cuvil.ir.core import Block, Function, Op, Value
+from cuvil.ir.keeping import KEEP, is_keeping
 from cuvil.ir.late import checked
 from cuvil.passes.memory import Plan, alias_root
 from cuvil.sym.expr import Dim, mul
@@ -84,6 +85,8 @@ class EntryWriter:
             elif is_control(op):
                 before, after = self._memory(op, plan, prefix, indent)
                 text += before + self._control(op, plan, prefix, indent) + after
+            elif is_keeping(op):
+                text += self._keeping(op, plan, prefix, indent)
             elif op.short not in _SILENT:
                 text += self._call(op, plan, prefix, indent)
         return text + self._copies(block, plan, outputs, indent)
@@ -111,6 +114,21 @@ class EntryWriter:
         arguments = ", ".join(self._argument(f, outer) for f in kernel.fields.values())
         call = f"{indent}{name}::run(rc, {{{arguments}}});\n"
         return f"{_comment(op, indent)}{before}{call}{after}"
+
+    def _keeping(self, op: Op, plan: Plan, prefix: str, indent: str) -> str:
+        before, after = self._memory(op, plan, prefix, indent)
+        side = self.address(op.operands[-1])
+        if op.name == KEEP:
+            source, token = self.address(op.operands[0]), self.address(op.result)
+            slot = plan.of.get(id(alias_root(op.operands[0])), -1)
+            own = f"{prefix}{slot}" if slot in plan.given.get(id(op), ()) else ""
+            text = self.late.keep(op, source, side, token, own, indent)
+            if own:
+                after = after.replace(f"{indent}late.give({own});\n", "")
+        else:
+            target = self.places.get(id(op.result), "")
+            text, self.places[id(op.result)] = self.late.kept(op, side, target, indent)
+        return f"{_comment(op, indent)}{before}{text}{after}"
 
     def _argument(self, f: Field, outer: dict[int, Value]) -> str:
         if f.kind in ("buffer", "packed"):

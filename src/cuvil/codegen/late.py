@@ -6,12 +6,19 @@ from cuvil.codegen.cxx_expr import cxx
 from cuvil.codegen.kernel import THREADS, symbol_name
 from cuvil.errors import CuvilError
 from cuvil.ir.core import Function, Op, Value
+from cuvil.ir.keeping import PLACE, places_kept
 from cuvil.ir.late import bound_by, call_symbols, checked, late_symbols
 from cuvil.ir.signature import MAX_SYMBOL
 from cuvil.passes.memory import Plan, alias_root
 from cuvil.sym.expr import Dim, mul, symbols_of
 
 _STOP = "if (late.failed()) return;\n"
+
+
+def _kept(op: Op, side: str) -> tuple[str, str]:
+    """The side of an op that puts aside or brings back, and where its block is noted."""
+    turn = f"*(const int64_t*)({side})"
+    return turn, f"kept[{2 * op.attrs[PLACE]} + ({turn} & 1)]"
 
 
 class LateSteps:
@@ -25,6 +32,7 @@ class LateSteps:
         self.function = function
         self.symbols = frozenset(late_symbols(function))
         self.scratch = ""
+        self._places = places_kept(function)
         order = call_symbols(function)
         self._number = {name: i for i, name in enumerate(order)}
         self._known = {name for name in order if name not in self.symbols} | {THREADS}
@@ -33,7 +41,7 @@ class LateSteps:
         self._pending = [
             (i, c) for i, c in enumerate(checked(function)) if c.symbols() & self.symbols
         ]
-        self._scratches = 0
+        self._scratches = self._brought = 0
 
     def is_late(self, dim: Dim) -> bool:
         """Whether a size needs a late symbol."""
@@ -45,7 +53,10 @@ class LateSteps:
 
     def opening(self) -> str:
         """What stands before the first call."""
-        return "  cuvil::LateCall late(rc);\n" if self.symbols else ""
+        if not self.symbols and not self._places:
+            return ""
+        kept = f"  cuvil::LateBlock* kept[{2 * self._places}] = {{}};\n" if self._places else ""
+        return f"{kept}  cuvil::LateCall late(rc);\n"
 
     def bind(self, op: Op, address: str, indent: str) -> str:
         """The values of symbols, read from memory, and the checks that have waited for them."""
@@ -65,6 +76,28 @@ class LateSteps:
             left, right = cxx(c.left, self._names), cxx(c.right, self._names)
             text += f"{indent}late.require({number}, {left} {c.relation} {right});\n"
         return f"{text}{indent}{_STOP}"
+
+    def keep(self, op: Op, source: str, side: str, token: str, own: str, indent: str) -> str:
+        """A value put aside from the address ``source``; ``own`` is the late slot that nothing else
+        lies in, if there is one: its memory changes hands."""
+        turn, place = _kept(op, side)
+        size = self._text(mul(op.operands[0].type.elements, op.operands[0].type.dtype.size), op)
+        put = f"late.adopt({place}, {own})" if own else f"late.keep({place}, {source}, {size})"
+        text = f"{indent}{put};\n{indent}{_STOP}"
+        return f"{text}{indent}*(int64_t*)({token}) = {turn};\n"
+
+    def kept(self, op: Op, side: str, target: str, indent: str) -> tuple[str, str]:
+        """The value of a token, copied to ``target`` or, without one, where it lies: the text, and
+        its address."""
+        place = _kept(op, side)[1]
+        size = self._text(mul(op.type.elements, op.type.dtype.size), op)
+        self._brought += 1
+        name = f"kept_{self._brought}"
+        text = f"{indent}char* const {name} = late.kept({place}, {size});\n{indent}{_STOP}"
+        if target:
+            count = f"size_t(cuvil::Checked({size}).value)"
+            text += f"{indent}__builtin_memcpy({target}, {name}, {count});\n"
+        return text, target or name
 
     def take(self, op: Op, plan: Plan, prefix: str, indent: str, scratch: Dim | None) -> str:
         """Memory for what the op writes: places as offsets from the workspace, like others."""

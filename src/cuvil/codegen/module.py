@@ -126,7 +126,7 @@ class _Generator:
         return sources
 
     def _entry(self, offsets: str, statements: str) -> str:
-        include = '#include "late.hpp"\n' if self.late.symbols else ""
+        include = '#include "late.hpp"\n' if self.late.opening() else ""
         text = f'#include "kernel.hpp"\n{include}\nnamespace cuvil::model {{\n\n'
         for name, (struct, _, _) in self._texts.items():
             flat = " ".join(struct.split())

@@ -37,6 +37,7 @@ class Emitter:
         self._weights: dict[int, tuple[Any, Value]] = {}
         self._bound: dict[int, tuple[Value, list[Dim]]] = {}
         self._regions: list[Region] = []
+        self._places = 0  # for values that loops put aside
         self.discarded = False  # whether something was emitted in vain, which may not even run
         self._known: list[int] = []  # how many constraints hold around each region
 
@@ -87,6 +88,11 @@ class Emitter:
         known = [*self.context.constraints, *extra]
         prove = Equality(self.context.symbols, known).proved
         return all(prove(x, y) for x, y in zip(a.shape, b.shape, strict=True))
+
+    def new_place(self) -> int:
+        """The number of a place for a value that a loop puts aside (ir/keeping.py)."""
+        self._places += 1
+        return self._places - 1
 
     def branch(
         self, condition: Value, regions: Sequence[Region], types: Sequence[TensorType]

@@ -21,6 +21,7 @@ from cuvil.ir.control import (
     yielded_types,
 )
 from cuvil.ir.core import Block, Function, Module, Op, Value
+from cuvil.ir.keeping import is_keeping, keeping_fault
 from cuvil.ir.late import BINDS, bound_by, late_symbols
 from cuvil.ir.printer import excerpt
 from cuvil.ir.types import TensorType
@@ -191,13 +192,15 @@ class _Verifier:
                 _fault(f"{op.name} is not legal here: {reason}", op)
         if is_control(op) and (fault := signature_fault(op)) is not None:
             _fault(f"{op.name} {fault}", op)
+        if is_keeping(op) and (fault := keeping_fault(op)) is not None:
+            _fault(f"{op.name} {fault}", op)
         for region in op.regions:
             self._block(region, op, isolated=True)
         for i, result in enumerate(op.results):
             if result.owner is not op or result.index != i:
                 _fault(f"result {i} of {op.name} has a wrong owner or index", op)
             self._define(result, op)
-        free = op.regions or op.name in TERMINATORS or op.name == REQUIRE
+        free = op.regions or op.name in TERMINATORS or op.name == REQUIRE or is_keeping(op)
         if self.rules is not None and not free:
             self._infer(op, self.rules)
 

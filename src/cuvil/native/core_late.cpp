@@ -99,6 +99,33 @@ int64_t LateCall::take(Checked bytes) {
                  reinterpret_cast<uintptr_t>(rc_.workspace));
 }
 
+void LateCall::keep(LateBlock*& block, const void* from, Checked bytes) {
+  if (failed() || !fits(bytes)) return;
+  if (block && block->bytes < bytes.value) {
+    give(block);
+    block = nullptr;
+  }
+  if (!block) {
+    const int64_t room = bytes.value + (bytes.value < kMost / 2 ? bytes.value / 2 : 0);
+    const int64_t offset = take(Checked(room));
+    if (failed()) return;
+    block = block_of(rc_.workspace + offset);
+  }
+  __builtin_memcpy(block + 1, from, size_t(bytes.value));
+}
+
+void LateCall::adopt(LateBlock*& block, int64_t offset) {
+  if (failed()) return;
+  if (block) give(block);
+  block = block_of(rc_.workspace + offset);
+}
+
+char* LateCall::kept(LateBlock* block, Checked bytes) {
+  if (failed() || !fits(bytes)) return nullptr;
+  if (!block || block->bytes < bytes.value) return fail(CUVIL_E_MEMORY, 0, bytes.value), nullptr;
+  return reinterpret_cast<char*>(block + 1);
+}
+
 void LateCall::give(int64_t offset) {
   give(block_of(reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(rc_.workspace) +
                                         uintptr_t(offset))));

@@ -21,6 +21,12 @@ class LateCall {
   // Memory aligned to 64, as an offset from the workspace; a failure if there is none.
   int64_t take(Checked bytes);
   void give(int64_t offset);
+  // Puts a copy aside in `block`, which is replaced where it is too small; it may grow by trips.
+  void keep(LateBlock*& block, const void* from, Checked bytes);
+  // The same for what lies at the start of memory that was taken, which is not copied.
+  void adopt(LateBlock*& block, int64_t offset);
+  // Where it lies: as many bytes as were put there.
+  char* kept(LateBlock* block, Checked bytes);
   // Memory for output `number`, which the caller of the model frees.
   void output(int32_t number, Checked bytes);
 

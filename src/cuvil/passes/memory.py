@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 from cuvil.ir.control import IF, Loop, is_control
 from cuvil.ir.core import Block, Function, Op, Value
+from cuvil.ir.keeping import KEPT
 from cuvil.ir.late import binders, bound_by
 from cuvil.sym.expr import Dim, add, evaluate, floordiv, maximum, mul, symbols_of
 from cuvil.sym.facts import Facts
@@ -104,7 +105,8 @@ class _Planner:
     def _place(self, plan: Plan, op: Op, choice: _Choice) -> None:
         """Slots for the results of an op, and for what its regions hold while it runs."""
         for result in op.results:
-            if id(result) not in plan.outputs:
+            # What was put aside is read where it lies.
+            if id(result) not in plan.outputs and op.name != KEPT:
                 plan.of[id(result)] = choice.slot(_bytes(result), op)
         if not is_control(op):
             return

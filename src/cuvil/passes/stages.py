@@ -5,6 +5,7 @@ from __future__ import annotations
 from cuvil.errors import CuvilError
 from cuvil.ir.control import CONTROL, REQUIRE, blocks
 from cuvil.ir.core import Module, walk
+from cuvil.ir.keeping import KEEP, KEPT
 from cuvil.ops.registry import registry
 
 STAGES = ("captured", "canonical", "fused")
@@ -16,7 +17,7 @@ DECOMPOSED = (
 )  # fmt: skip
 
 # What is no operator: it holds regions, or ends one.
-_STRUCTURE = ("cuvil.fused", "cuvil.yield", "func.return", REQUIRE, *CONTROL)
+_STRUCTURE = ("cuvil.fused", "cuvil.yield", "func.return", REQUIRE, KEEP, KEPT, *CONTROL)
 
 
 def check_stage(module: Module) -> None:

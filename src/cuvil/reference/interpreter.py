@@ -16,6 +16,7 @@ from cuvil.errors import CuvilError, InputError, InvalidModelError, Verification
 from cuvil.ir.attrs import substitute_attrs
 from cuvil.ir.control import FOR, IF, REQUIRE, Loop, constraint_of, is_control
 from cuvil.ir.core import Block, Function, Module, Op, Value
+from cuvil.ir.keeping import KEEP, PLACE, is_keeping
 from cuvil.ir.late import BINDS, bound_by
 from cuvil.ir.types import TensorType
 from cuvil.ops.registry import registry
@@ -24,6 +25,7 @@ from cuvil.sym.expr import evaluate
 
 Array = np.ndarray[Any, Any]
 Watch = Callable[[Value, Array], None]
+Kept = dict[tuple[int, int], Array]  # by place and side (ir/keeping.py)
 TERMINATORS = ("cuvil.yield", "func.return")
 
 
@@ -62,10 +64,14 @@ def run_function(
 
 
 def run_op(
-    op: Op, arrays: Sequence[Array], symbols: Mapping[str, int] | None = None
+    op: Op,
+    arrays: Sequence[Array],
+    symbols: Mapping[str, int] | None = None,
+    kept: Kept | None = None,
 ) -> list[Array]:
-    """The results of one op for these operands; ``symbols`` gives the values of its symbols."""
-    return _Run(dict(symbols or {}), None).op(op, list(arrays))
+    """The results of one op for these operands; ``symbols`` gives the values of its symbols,
+    ``kept`` holds what ops that ran before have put aside."""
+    return _Run(dict(symbols or {}), None, kept=kept).op(op, list(arrays))
 
 
 def sizes_of(op: Op, arrays: Sequence[Array]) -> dict[str, int]:
@@ -116,9 +122,14 @@ class _Run:
     """One execution: the values of symbols (which data-dependent ops add to) and the observer."""
 
     def __init__(
-        self, table: dict[str, int], watch: Watch | None, function: Function | None = None
+        self,
+        table: dict[str, int],
+        watch: Watch | None,
+        function: Function | None = None,
+        kept: Kept | None = None,
     ) -> None:
         self.table = table
+        self.kept = {} if kept is None else kept
         self.watch = watch
         self.function = function
 
@@ -157,6 +168,8 @@ class _Run:
             results = self._control(op, operands, types)
         elif op.regions:
             results = self._region(op, operands)
+        elif is_keeping(op):
+            results = [self._keep(op, operands)]
         else:
             definition = registry().get(op.name)
             if definition is None:
@@ -188,6 +201,16 @@ class _Run:
         if self.function is not None:
             check_bounds(found, self.function.symbols)
             check_constraints(self.function.constraints, self.table)
+
+    def _keep(self, op: Op, operands: list[Array]) -> Array:
+        side = operands[-1]
+        key = (op.attrs[PLACE], int(side))
+        if op.name == KEEP:
+            self.kept[key] = operands[0]
+            return side
+        if key not in self.kept:
+            raise InvalidModelError(f"{op.name}: nothing was kept there", where=str(op.loc))
+        return self.kept[key]
 
     def _region(self, op: Op, operands: list[Array]) -> list[Array]:
         if len(op.regions) != 1 or len(op.regions[0].args) != len(operands):

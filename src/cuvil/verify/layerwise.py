@@ -16,7 +16,7 @@ import numpy as np
 
 from cuvil.ir.clone import clone_module
 from cuvil.ir.core import Function, Module, Op, Value
-from cuvil.reference.interpreter import run_op, sizes_of
+from cuvil.reference.interpreter import Kept, run_op, sizes_of
 from cuvil.rewrite.rewriter import Rewriter
 from cuvil.verify.report import LayerError, OutputError, compare
 
@@ -83,12 +83,13 @@ def check_layers(
     layers = []
     number = 0
     sizes = dict(symbols)
+    kept: Kept = {}
     for op in main.body.ops:
         if op.name == "func.return":
             break
         operands = [known[id(v)] for v in op.operands]
         sizes.update(sizes_of(op, operands))
-        expected = run_op(op, operands, sizes)
+        expected = run_op(op, operands, sizes, kept)
         if not op.results:
             continue
         if op.short in _FREE:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from cuvil.errors import UnsupportedNode
 from cuvil.frontends.onnx.knowledge import Knowledge
-from cuvil.frontends.onnx.node import Item, ItemList, Node, Nothing, Refused
+from cuvil.frontends.onnx.node import Item, ItemList, LateList, Node, Nothing, Refused
 from cuvil.ir.core import Value
 from cuvil.sym.constraint import Constraint
 
@@ -63,9 +63,18 @@ def attempt(n: Node, inline: Inline) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Form:
-    """What an item is: a tensor (-1), a sequence of so many, or nothing (None)."""
+    """What an item is: a tensor (-1), a sequence of so many, one whose length is found at run time
+    (-2), or nothing (None)."""
 
     count: int | None = -1
+
+    @property
+    def listed(self) -> bool:
+        """Whether it is a sequence."""
+        return self.count is not None and self.count != -1
+
+
+LATE = Form(-2)
 
 
 def flatten(items: Sequence[Item]) -> tuple[list[Value], list[Form]]:
@@ -78,6 +87,9 @@ def flatten(items: Sequence[Item]) -> tuple[list[Value], list[Form]]:
         elif isinstance(item, ItemList):
             values += item.items
             forms.append(Form(len(item.items)))
+        elif isinstance(item, LateList):
+            values.append(item.stack)
+            forms.append(LATE)
         elif isinstance(item, Value):
             values.append(item)
             forms.append(Form())
@@ -93,6 +105,8 @@ def rebuild(values: Sequence[Value], forms: Sequence[Form]) -> list[Item]:
     for form in forms:
         if form.count is None:
             items.append(Nothing())
+        elif form == LATE:
+            items.append(LateList(next(rest)))
         elif form.count < 0:
             items.append(next(rest))
         else:

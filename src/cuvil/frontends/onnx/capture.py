@@ -13,7 +13,7 @@ from cuvil.errors import InvalidModelError, UnsupportedNode, UnsupportedOpError
 from cuvil.frontends.emitter import Emitter
 from cuvil.frontends.onnx.dims import Given, InputDims
 from cuvil.frontends.onnx.load import load_model, opset_table
-from cuvil.frontends.onnx.node import Item, ItemList, Nothing
+from cuvil.frontends.onnx.node import Item, ItemList, LateList, Nothing
 from cuvil.frontends.onnx.scope import Context, Scope
 from cuvil.frontends.onnx.strings import StringPart, string_part
 from cuvil.frontends.onnx.texts import (
@@ -287,7 +287,13 @@ def _flatten(
     values: list[Value] = []
     labels: list[str] = []
     for name, item in zip(names, outputs, strict=True):
-        if item is not None:
+        if isinstance(item, LateList):
+            reason = "how many tensors the sequence has is found when the model runs"
+            hint = "join them with ConcatFromSequence"
+            problems.append(
+                UnsupportedNode("output", str(item.item.dtype), f"output {name}", reason, hint)
+            )
+        elif item is not None:
             values.extend(_values(item))
             labels.extend(_labels(name, item))
         elif not problems:

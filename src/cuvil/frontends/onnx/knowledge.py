@@ -14,6 +14,7 @@ import numpy as np
 
 from cuvil.frontends.emitter import Emitter
 from cuvil.ir.core import Op, Value
+from cuvil.ir.keeping import is_keeping
 from cuvil.ir.types import I64
 from cuvil.ops.registry import registry
 from cuvil.sym.expr import Dim, Expr, add, floordiv, mul
@@ -183,7 +184,7 @@ class Knowledge:
 def _foldable(value: Value) -> bool:
     """Whether the value's shape and its op's attributes are known, and it is not too large."""
     op = value.op
-    if op is None or op.regions or not value.type.is_static:
+    if op is None or op.regions or is_keeping(op) or not value.type.is_static:
         return False
     if int(value.type.elements) > _CONSTANT_LIMIT:  # type: ignore[arg-type]
         return False

@@ -41,11 +41,24 @@ class ItemList:
 
 
 @dataclass(frozen=True)
+class LateList:
+    """An ONNX sequence whose length is found when the model runs: its tensors, all of one shape,
+    along dimension 0 of ``stack``."""
+
+    stack: Value
+
+    @property
+    def item(self) -> TensorType:
+        """The type of one of its tensors."""
+        return self.stack.type.with_shape(self.stack.type.shape[1:])
+
+
+@dataclass(frozen=True)
 class Nothing:
     """An optional without a value."""
 
 
-Item = Value | ItemList | Nothing | Texts | Maps | MapInput
+Item = Value | ItemList | LateList | Nothing | Texts | Maps | MapInput
 Result = Item | Sequence[Item | None]
 # None: ONNX's own function of the operator is taken instead.
 Handler = Callable[["Node"], Union[Result, None]]
@@ -88,7 +101,8 @@ class Node:
             kind = "strings" if isinstance(item, Texts) else "maps"
             raise Refused(f"{kind} are not supported", f"do the work on {kind} before the model")
         if not isinstance(item, Value):
-            kind = "a sequence" if isinstance(item, ItemList) else "an optional without a value"
+            listed = isinstance(item, (ItemList, LateList))
+            kind = "a sequence" if listed else "an optional without a value"
             raise InvalidModelError(f"{self.op}: input {index} is {kind}", where=str(self.e.loc))
         return item
 
@@ -113,6 +127,11 @@ class Node:
     def sequence(self, index: int) -> tuple[Value, ...]:
         """A sequence input's items."""
         item = self.inputs[index] if index < len(self.inputs) else None
+        if isinstance(item, LateList):
+            raise Refused(
+                "how many tensors a sequence has is found when the model runs",
+                "give the number of trips of the loop that makes it at compile time",
+            )
         if not isinstance(item, ItemList):
             raise InvalidModelError(
                 f"{self.op}: input {index} is no sequence", where=str(self.e.loc)

@@ -6,19 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cuvil.frontends.onnx.bodies import Form, Inline, attempt, inlined
-from cuvil.frontends.onnx.node import Item, ItemList, Node, Refused
+from cuvil.frontends.onnx.late_lists import stacked_list
+from cuvil.frontends.onnx.loop_run_time import check_carried, stack_types, tensor
+from cuvil.frontends.onnx.node import Item, ItemList, LateList, Node, Refused
 from cuvil.frontends.onnx.table_loop import (
     FEW_NODES,
     FEW_STEPS,
     MAX_STEPS,
     TOO_LONG,
     Rule,
-    check_carried,
     count_nodes,
     or_lost,
-    stack_types,
     stacked_rows,
-    tensor,
     too_long,
 )
 from cuvil.frontends.onnx.table_movement import part
@@ -200,6 +199,8 @@ def _sequence_map(n: Node, inline: Inline) -> Sequence[Item | None]:
     """SequenceMap-17: the body once for each tensor of the first sequence."""
     body = n.attrs["body"]
     names = [value.name for value in body.input]
+    if isinstance(n.inputs[0], LateList):
+        return _late_map(n, inline, n.inputs[0])
     count = len(n.sequence(0))
     columns: list[list[Value]] = [[] for _ in body.output]
     for i in range(count):
@@ -209,6 +210,30 @@ def _sequence_map(n: Node, inline: Inline) -> Sequence[Item | None]:
         ):
             column.append(tensor(n, item))
     return [ItemList(tuple(column)) for column in columns]
+
+
+def _late_map(n: Node, inline: Inline, first: LateList) -> Sequence[Item | None]:
+    """One trip for each tensor of a sequence whose length is found at run time."""
+    body = n.attrs["body"]
+    names = [value.name for value in body.input]
+    count = first.stack.type.shape[0]
+    lists = [
+        stacked_list(n, x).stack if isinstance(x, (ItemList, LateList)) else None for x in n.inputs
+    ]
+    for stack in lists:
+        if stack is not None:
+            n.e.context.same(count, stack.type.shape[0], "SequenceMap: the number of tensors")
+    with n.e.region([STEP]) as region:
+        step = region.own[0]
+        row = [
+            x if stack is None else n.e.op("gather", stack, step, axis=0)
+            for x, stack in zip(n.inputs, lists, strict=True)
+        ]
+        results = inlined(inline, body, dict(zip(names, row, strict=True)))
+        rows = [tensor(n, item) for item in results]
+        types = stack_types(n, rows, count)
+        n.e.close(rows)
+    return [LateList(v) for v in n.e.loop(FOR, [], [], region, types, trips=count)]
 
 
 SCANS: Mapping[tuple[str, str], Rule] = {
