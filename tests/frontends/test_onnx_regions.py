@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto
 
+import cuvil
 from cuvil.errors import InvalidModelError
 from cuvil.frontends.onnx import capture_onnx
 from cuvil.reference.interpreter import run_module
@@ -36,6 +37,28 @@ def test_roi_align(opset: int, ratio: int, attrs: Any) -> None:
     inputs = {"x": (FLOAT, ["n", 3, 9, 7]), "r": (FLOAT, ["k", 4]), "b": (INT64, ["k"])}
     call = {"x": floats(2, 3, 9, 7), "r": BOXES, "b": np.array([0, 1, 1, 0])}
     check(model([align], inputs, ["y"], opset=opset), call, tolerance=1e-5)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("mode", ["avg", "max"])
+def test_regions_that_floats_hardly_resolve_come_to_an_end(mode: str) -> None:
+    """Samples that lie 4 apart because f64 has no others between; widths beyond f64."""
+    align = node("RoiAlign", ["x", "r", "b"], ["y"], mode=mode)
+    types = {
+        "x": (TensorProto.DOUBLE, [1, 1, 4, 5]),
+        "r": (TensorProto.DOUBLE, ["k", 4]),
+        "b": (INT64, ["k"]),
+    }
+    proto = model([align], types, ["y"], opset=16)
+    ends = [[-2e16, 0, 2e16, 3], [0, -2e16, 3, 2e16], [-1.7e308, 0, 1.7e308, 3]]
+    call = {"x": np.ones((1, 1, 4, 5)), "r": np.array(ends), "b": np.zeros(3, np.int64)}
+    (wanted,) = run_module(capture_onnx(proto), call)
+    with cuvil.compile(proto, verify=False, options={"opt_level": 0}) as artifact:
+        found = artifact.run(call)["y"].ravel()
+    for y in (wanted.ravel(), found):
+        # A few samples of 1 among 4e16; the greatest is one of them.
+        assert (y[:2] >= 0).all() and (y[:2] <= (1 if mode == "max" else 1e-14)).all()
+        assert np.isnan(y[2])
 
 
 def test_regions_of_images_that_are_not_there() -> None:

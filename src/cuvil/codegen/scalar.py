@@ -8,7 +8,7 @@ computed twice at one index is written once.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -313,21 +313,39 @@ def _checked(point: Point, element: str, size: Dim, from_end: bool = True) -> Di
     )
 
 
+def _read(point: Point, op: Op, index: Index, sizes: Sequence[Dim]) -> str:
+    """The element of the data at an index whose parts were checked against ``sizes``.
+
+    A dimension without elements has none to read: 0 stands in, and the check has failed.
+    """
+    data = op.operands[0]
+    writer = point.writer
+    unsure = [size for size in sizes if not writer.facts.nonnegative(add(size, -1))]
+    if not unsure:
+        return point.element(data, index)
+    return point.choose(
+        " && ".join(f"{writer.decide(size)} > 0" for size in unsure),
+        op.type.dtype,
+        lambda p: p.element(data, index),
+        lambda p: literal(0, op.type.dtype),
+    )
+
+
 def _gather(point: Point, op: Op, index: Index) -> str:
     data, indices = op.operands
     axis = op.attrs["axis"] % data.type.rank
-    rank = indices.type.rank
-    picked = point.element(indices, index[axis : axis + rank])
-    at = _checked(point, picked, data.type.shape[axis], op.attrs.get("from_end", True))
-    return point.element(data, (*index[:axis], at, *index[axis + rank :]))
+    end, size = axis + indices.type.rank, data.type.shape[axis]
+    picked = point.element(indices, index[axis:end])
+    at = _checked(point, picked, size, op.attrs.get("from_end", True))
+    return _read(point, op, (*index[:axis], at, *index[end:]), [size])
 
 
 def _gather_elements(point: Point, op: Op, index: Index) -> str:
     data, indices = op.operands
     axis = op.attrs["axis"] % data.type.rank
-    element = point.element(indices, index)
-    at = _checked(point, element, data.type.shape[axis], op.attrs.get("from_end", True))
-    return point.element(data, (*index[:axis], at, *index[axis + 1 :]))
+    size = data.type.shape[axis]
+    at = _checked(point, point.element(indices, index), size, op.attrs.get("from_end", True))
+    return _read(point, op, (*index[:axis], at, *index[axis + 1 :]), [size])
 
 
 def _gather_nd(point: Point, op: Op, index: Index) -> str:
@@ -336,11 +354,11 @@ def _gather_nd(point: Point, op: Op, index: Index) -> str:
     lead = indices.type.rank - 1
     depth = indices.type.shape[-1]
     assert isinstance(depth, int)
+    sizes = data.type.shape[batch : batch + depth]
     where: list[Dim] = list(index[:batch])
-    for k in range(depth):
-        picked = point.element(indices, (*index[:lead], k))
-        where.append(_checked(point, picked, data.type.shape[batch + k]))
-    return point.element(data, (*where, *index[lead:]))
+    for k, size in enumerate(sizes):
+        where.append(_checked(point, point.element(indices, (*index[:lead], k)), size))
+    return _read(point, op, (*where, *index[lead:]), sizes)
 
 
 _SPECIAL: Mapping[str, Callable[[Point, Op, Index], str]] = {

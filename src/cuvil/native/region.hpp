@@ -36,7 +36,9 @@ struct RegionSamples {
       to = high < to ? high : to;
     }
   }
-  CUVIL_INLINE double at(double i) const { return start + (i + 0.5) * step; }
+  // A whole number: far from the image, from + 1 may be `from` itself.
+  CUVIL_INLINE int64_t tries() const { return to > from ? int64_t(to - from) : 0; }
+  CUVIL_INLINE double at(int64_t i) const { return start + (from + double(i) + 0.5) * step; }
 };
 
 // The elements around a place within [-1, size], and the weight of the upper one.
@@ -57,11 +59,11 @@ template <class T>
 double align_bin(const T* plane, int64_t height, int64_t width, const RegionSamples& ys,
                  const RegionSamples& xs, bool greatest) {
   double sum = 0, best = -__builtin_inf(), inside = 0;
-  for (double i = ys.from; i < ys.to; ++i) {
+  for (int64_t i = 0; i < ys.tries(); ++i) {
     const double y = ys.at(i);
     if (!(y >= -1 && y <= double(height))) continue;
     const RegionTap row(y, height);
-    for (double j = xs.from; j < xs.to; ++j) {
+    for (int64_t j = 0; j < xs.tries(); ++j) {
       const double x = xs.at(j);
       if (!(x >= -1 && x <= double(width))) continue;
       const RegionTap column(x, width);
@@ -93,13 +95,14 @@ void roi_align(const RegionArgs<T>& a, const I* batch, int64_t ratio, bool half_
       T* out = a.out + r * a.channels * bins;
       const int64_t image = index_from_start(int64_t(batch[r]), a.images, a.fault);
       double ends[4];
-      bool finite = plane > 0;
+      bool finite = plane > 0 && a.images > 0;  // else there is no element to read
       for (int i = 0; i < 4; ++i) {
         ends[i] = double(a.regions[4 * r + i]) * a.scale;
         finite = finite && is_finite(ends[i]);
         ends[i] -= half_pixel ? 0.5 : 0.0;
       }
       double width = ends[2] - ends[0], height = ends[3] - ends[1];
+      finite = finite && is_finite(width) && is_finite(height);
       if (!half_pixel) {
         width = width > 1 ? width : 1;
         height = height > 1 ? height : 1;
@@ -144,7 +147,7 @@ void roi_max_pool(const RegionArgs<T>& a) {
       const bool known = number >= 0 && number < double(a.images);
       const int64_t image = index_from_start(known ? int64_t(number) : -1, a.images, a.fault);
       int64_t ends[4] = {0, 0, 0, 0};
-      bool finite = true;
+      bool finite = a.images > 0;  // else there is no element to read
       for (int i = 0; i < 4; ++i) {
         const double end_at = double(region[1 + i]) * a.scale;
         const bool fits = end_at > -2147483648.0 && end_at < 2147483648.0;
@@ -158,11 +161,15 @@ void roi_max_pool(const RegionArgs<T>& a) {
         const RegionEdges xs(ends[0], width > 1 ? width : 1, bin % a.width, a.width, a.in_width);
         const bool empty = ys.low >= ys.high || xs.low >= xs.high;
         for (int64_t c = 0; c < a.channels; ++c) {
+          if (!finite) {
+            out[c * bins + bin] = T(__builtin_nan(""));
+            continue;
+          }
           const T* from = a.x + (image * a.channels + c) * plane;
           T best = empty ? T(0) : T(-__builtin_inf());
           for (int64_t y = ys.low; y < ys.high; ++y)
             for (int64_t x = xs.low; x < xs.high; ++x) best = max(best, from[y * a.in_width + x]);
-          out[c * bins + bin] = finite ? best : T(__builtin_nan(""));
+          out[c * bins + bin] = best;
         }
       }
     }

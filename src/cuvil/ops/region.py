@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -46,9 +45,10 @@ def _samples(start: float, bin_size: float, ratio: int, size: int) -> tuple[Arra
     step = bin_size / count
     low, high = 0.0, count
     if step > 0:
-        low = max(low, math.floor((-1 - start) / step) - 1)
-        high = min(high, math.ceil((size - start) / step) + 1)
-    at = start + (np.arange(low, max(high, low)) + 0.5) * step
+        low = max(low, float(np.floor((-1 - start) / step)) - 1)
+        high = min(high, 1 - float(np.floor((start - size) / step)))
+    tries = int(high - low) if high > low else 0
+    at = start + (low + np.arange(tries) + 0.5) * step
     return at[(at >= -1) & (at <= size)], count
 
 
@@ -104,7 +104,8 @@ def _align_reference(
     out = np.full((len(rois), x.shape[1], attrs["height"], attrs["width"]), np.nan)
     with np.errstate(all="ignore"):
         for r, roi in enumerate(rois):
-            if np.isfinite(roi * attrs["scale"]).all() and 0 not in x.shape:
+            ends = roi * attrs["scale"]
+            if np.isfinite([*ends, *(ends[2:] - ends[:2])]).all() and 0 not in x.shape:
                 for i, j, value in _bins(roi, attrs, x[batch[r]]):
                     out[r, :, i, j] = value
     return [narrow_to(out, results[0])]
