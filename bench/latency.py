@@ -116,8 +116,8 @@ def measure(
 def _compile(entry: zoo.Entry, inputs: Mapping[str, Any]) -> Any:
     model = entry.make(ROOT / ".models")
     if entry.onnx:
-        shape = {name: array.shape for name, array in inputs.items()}
-        return cuvil.compile(model, inputs, input_shape=shape)
+        spec = [(name, array.dtype, array.shape) for name, array in inputs.items()]
+        return cuvil.compile(model, input_spec=spec)
     import torch
 
     return cuvil.compile(model, {k: torch.from_numpy(v) for k, v in inputs.items()})

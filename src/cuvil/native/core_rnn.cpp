@@ -15,6 +15,7 @@ struct Step {
   const float* h;  // the states of the previous step (or r * h), rows `row` apart
   float* pre;      // products by gate, rows `pre_row` and gates `gate` apart
   int64_t row, pre_row, gate, hidden;
+  bool backwards;
 };
 
 // Rows rows[0..R) times one block of packed weights [hidden][G][VL]; unit u0 on.
@@ -57,16 +58,18 @@ CUVIL_INLINE void multiply_block(const Step& s, const int64_t* rows, const float
   }
 }
 
-// Blocks [first, last) for all listed rows.
+// Blocks [first, last) for all listed rows. Every other step walks them backwards: it begins with
+// the weights that the step before used last, which are still in a cache that can't hold all.
 template <int G>
 __attribute__((noinline)) void multiply_blocks(const Step& s, const int64_t* rows, int64_t count,
                                                const float* weights, int64_t first, int64_t last) {
-  for (int64_t b = first; b < last; ++b) {
+  for (int64_t i = first; i < last; ++i) {
+    const int64_t b = s.backwards ? last - 1 - (i - first) : i;
     const float* block = weights + b * s.hidden * G * VL;
-    int64_t i = 0;
-    for (; i + kRows <= count; i += kRows) multiply_block<G, kRows>(s, rows + i, block, b * VL);
-    for (; kRows > 2 && i + 2 <= count; i += 2) multiply_block<G, 2>(s, rows + i, block, b * VL);
-    for (; i < count; ++i) multiply_block<G, 1>(s, rows + i, block, b * VL);
+    int64_t r = 0;
+    for (; r + kRows <= count; r += kRows) multiply_block<G, kRows>(s, rows + r, block, b * VL);
+    for (; kRows > 2 && r + 2 <= count; r += 2) multiply_block<G, 2>(s, rows + r, block, b * VL);
+    for (; r < count; ++r) multiply_block<G, 1>(s, rows + r, block, b * VL);
   }
 }
 
@@ -260,7 +263,7 @@ struct Sequence {
   // First half of a step for blocks [b0, b1); all of it except for a GRU without
   // linear_before_reset, whose second half needs r * h of every unit.
   void first_half(const int64_t* rows, int64_t count, int64_t b0, int64_t b1) const {
-    const Step s = {h[0], pre, padded, gates * padded, padded, a.hidden};
+    const Step s = {h[0], pre, padded, gates * padded, padded, a.hidden, step % 2 != 0};
     if (a.kind == kLstm) {
       multiply_blocks<4>(s, rows, count, a.r_packed, b0, b1);
     } else if (a.kind == kRnn) {
@@ -290,7 +293,8 @@ struct Sequence {
   }
 
   void second_half(const int64_t* rows, int64_t count, int64_t b0, int64_t b1) const {
-    const Step s = {reset, pre + 2 * padded, padded, gates * padded, padded, a.hidden};
+    const Step s = {reset, pre + 2 * padded, padded, gates * padded, padded, a.hidden,
+                    step % 2 != 0};
     multiply_blocks<1>(s, rows, count, a.r_packed + padded * a.hidden * 2, b0, b1);
     for (int64_t i = 0; i < count; ++i) gru_state(a, units(rows[i], b0, b1));
   }
