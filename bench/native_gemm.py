@@ -23,6 +23,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 
+from native.conv_harness import CORE, WRAPPERS, Shape  # noqa: E402
 from native.harness import (  # noqa: E402
     INLINE_POOL,
     NATIVE,
@@ -31,7 +32,6 @@ from native.harness import (  # noqa: E402
     build,
     runnable,
 )
-from native.test_conv import CORE, WRAPPERS, Shape  # noqa: E402
 from native.test_gemm import WRAPPERS as GEMM_WRAPPERS  # noqa: E402
 
 from cuvil.codegen.packing import (  # noqa: E402
@@ -70,7 +70,7 @@ class Case:
         s = self.shape
         if self.kind == "transposed":
             return 2.0 * s.n * s.h * s.w * s.c * s.oc // s.groups * s.kh * s.kw
-        oh, ow = s.out()
+        _, oh, ow = s.out()
         return 2.0 * s.n * oh * ow * s.oc * s.kh * s.kw * s.c // s.groups
 
 
@@ -218,19 +218,21 @@ def native_call(
     else:
         out = s.transposed_out() if case.kind == "transposed" else s.out()
         per_group = s.c // s.groups
-        w = rng.random((s.oc, per_group, s.kh, s.kw), np.float32)
+        w = rng.random((s.oc, per_group, *s.kernel), np.float32)
         if case.kind == "transposed":
             w = rng.random((s.c, s.oc // s.groups, s.kh, s.kw), np.float32)
-            out = (out[0] - s.ph, out[1] - s.pw)
+            out = (out[0], out[1] - s.ph, out[2] - s.pw)
             packed = pack_conv_transpose(w, s.groups, nr, (s.sh, s.sw))
         elif case.kind == "depthwise":
             packed, per_group = pack_depthwise(w), s.c
         else:
             packed = pack_conv_weights(w, s.groups, nr)
         x, y = rng.random((s.n, s.h, s.w, s.c), np.float32), np.zeros((s.n, *out, s.oc), np.float32)
-        sizes = s.numbers(*out)
+        sizes = s.numbers(out)
         size = getattr(library, f"{case.kind}_scratch")
-        count = size(ctypes.c_int64(s.kh * s.kw), ctypes.c_int64(per_group), threads) // 4
+        size.restype = ctypes.c_int64
+        sizes_of = (s.kh * s.kw, s.kw, per_group)
+        count = size(*map(ctypes.c_int64, sizes_of), ctypes.c_int32(threads)) // 4
     scratch = aligned_zeros(count)
     line = aligned_zeros(packed.size)
     line[:] = packed.reshape(-1)
