@@ -119,7 +119,8 @@ def show_views(program: ExportedProgram) -> None:
         if _key(node) in _EXPANSIONS:
             _show_expansion(node, node.args[0])
         elif node.target is operator.getitem and _key(node.args[0]) == "broadcast_tensors":
-            _show_expansion(node, node.args[0].args[0][node.args[1]])  # type: ignore[union-attr,index]
+            tensors, index = node.args[0].args[0], node.args[1]  # type: ignore[union-attr]
+            _show_expansion(node, tensors[index])  # type: ignore[index]
         elif _key(node) in _DROPOUTS:
             given = {**dict(zip(("input", "p", "train"), node.args, strict=False)), **node.kwargs}
             idle = not given.get("train", True) or given.get("p") == 0
@@ -189,8 +190,8 @@ def _lossy(node: Node) -> str:
         return ""
     if _key(node) == "unfold" and value.dim() > 1:
         length = node.args[0].meta["val"].shape[node.args[1]]  # type: ignore[union-attr,index]
-        size, step = node.args[2:]
-        whole = size == step and isinstance(length, int) and length % size == 0  # type: ignore[operator]
+        size, step = (int(a) for a in node.args[2:])  # type: ignore[arg-type]
+        whole = size == step and isinstance(length, int) and length % size == 0
         return "" if whole else "whose windows overlap or leave something out"
     same = (isinstance(s, int) and s == 0 for s in value.stride())
     one = (isinstance(n, int) and n == 1 for n in value.shape)
