@@ -83,23 +83,31 @@ def _with_weight(inner: Op, array: Array) -> Outcome:
 @rule("scale-before-shift", "mul")
 def scale_before_shift(op: Op, context: Context) -> Outcome:
     """(conv(x, w) + b) * c -> conv(x, w) * c + b * c, for constants b and c per channel"""
-    for value, factor_value in (op.operands, op.operands[::-1]):
+    found = _shifted_product(op)
+    if found is None:
+        return Refusal("no operand is a convolution plus a constant")
+    product, axis, bias, factor = found
+    if bias is None or factor is None or not op.type.dtype.is_float:
+        return Refusal("the bias or the factor is not constant per channel")
+    moved = (bias.astype(np.float64) * factor.astype(np.float64)).astype(bias.dtype)
+    if not _stays_normal(bias, factor, moved):
+        return Refusal("a scaled shift leaves the range of normal numbers")
+    return _distribute(product, moved, factor, axis)
+
+
+def _shifted_product(op: Op) -> tuple[Value, int, Array | None, Array | None] | None:
+    """The product and its channels' axis where an operand of ``op`` is a product plus something
+    that only ``op`` reads; what is added to it and the other operand, if constant per channel."""
+    for value, other in (op.operands, op.operands[::-1]):
         shift = defined_by(value, "add")
         if shift is None or value.only_user is not op:
             continue
-        for product, bias_value in (shift.operands, shift.operands[::-1]):
+        for product, bias in (shift.operands, shift.operands[::-1]):
             inner = defined_by(product, "conv", "conv_transpose", "matmul")
-            if inner is None:
-                continue
-            axis = _channel_axis(inner)
-            bias, factor = per_channel(bias_value, axis), per_channel(factor_value, axis)
-            if bias is None or factor is None or not op.type.dtype.is_float:
-                return Refusal("the bias or the factor is not constant per channel")
-            moved = (bias.astype(np.float64) * factor.astype(np.float64)).astype(bias.dtype)
-            if not _stays_normal(bias, factor, moved):
-                return Refusal("a scaled shift leaves the range of normal numbers")
-            return _distribute(product, moved, factor, axis)
-    return Refusal("no operand is a convolution plus a constant")
+            if inner is not None:
+                axis = _channel_axis(inner)
+                return product, axis, per_channel(bias, axis), per_channel(other, axis)
+    return None
 
 
 def _distribute(product: Value, moved: Array, factor: Array, axis: int) -> Outcome:
@@ -118,21 +126,14 @@ def _distribute(product: Value, moved: Array, factor: Array, axis: int) -> Outco
 @rule("merge-shifts", "add")
 def merge_shifts(op: Op, context: Context) -> Outcome:
     """(conv(x, w) + b) + c -> conv(x, w) + (b + c), for constants b and c per channel"""
-    for value, second_value in (op.operands, op.operands[::-1]):
-        shift = defined_by(value, "add")
-        if shift is None or value.only_user is not op:
-            continue
-        for product, bias_value in (shift.operands, shift.operands[::-1]):
-            inner = defined_by(product, "conv", "conv_transpose", "matmul")
-            if inner is None:
-                continue
-            axis = _channel_axis(inner)
-            first, second = per_channel(bias_value, axis), per_channel(second_value, axis)
-            if first is None or second is None or not op.type.dtype.is_float:
-                return Refusal("the shifts are not constant per channel")
-            total = (first.astype(np.float64) + second.astype(np.float64)).astype(first.dtype)
-            return _shifted(product, total, axis)
-    return Refusal("no operand is a convolution plus a constant")
+    found = _shifted_product(op)
+    if found is None:
+        return Refusal("no operand is a convolution plus a constant")
+    product, axis, first, second = found
+    if first is None or second is None or not op.type.dtype.is_float:
+        return Refusal("the shifts are not constant per channel")
+    total = (first.astype(np.float64) + second.astype(np.float64)).astype(first.dtype)
+    return _shifted(product, total, axis)
 
 
 def _shifted(product: Value, shift: Array, axis: int) -> Outcome:
