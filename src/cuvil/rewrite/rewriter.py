@@ -66,8 +66,11 @@ class Fuel:
         return True
 
 
-class Rewriter:
-    """Changes one function. ``begin`` must grant each change before it is made."""
+class Rewriter(Builder):
+    """Changes one function. ``begin`` must grant each change before it is made.
+
+    As a builder it puts new ops at the insertion point that ``begin`` or ``at`` chose.
+    """
 
     def __init__(
         self, function: Function, fuel: Fuel | None = None, trace: Trace | None = None
@@ -76,8 +79,8 @@ class Rewriter:
         self.fuel = fuel or Fuel()
         self.trace = trace or Trace()
         self.context = ShapeContext(function.symbols, function.constraints)
-        self._builder = Builder(function.body, Inference(self.context))
         self.created: list[Op] = []
+        super().__init__(function.body, Inference(self.context))
 
     def begin(self, label: str, op: Op, required: bool = False) -> bool:
         """Ask leave for one change at ``op``; new ops go before it. False: out of fuel."""
@@ -90,36 +93,20 @@ class Rewriter:
     def at(self, op: Op) -> None:
         """New ops go before ``op`` and take its location."""
         assert op.block is not None
-        self._builder.block = op.block
-        self._builder.before = op
-        self._builder.loc = op.loc
+        self.block = op.block
+        self.before = op
+        self.loc = op.loc
 
     def at_end(self, block: Block, loc: Location = UNKNOWN) -> None:
         """New ops go to the end of ``block``."""
-        self._builder.block = block
-        self._builder.before = None
-        self._builder.loc = loc
+        self.block = block
+        self.before = None
+        self.loc = loc
 
-    def op(
-        self,
-        name: str,
-        operands: Sequence[Value] = (),
-        attrs: Mapping[str, Any] | None = None,
-        *,
-        regions: Sequence[Block] = (),
-        result_types: Sequence[TensorType] | None = None,
-        loc: Location | None = None,
-    ) -> Op:
-        """A new op at the insertion point."""
-        made = self._builder.op(
-            name, operands, attrs, regions=regions, result_types=result_types, loc=loc
-        )
-        self.created.append(made)
-        return made
-
-    def value(self, name: str, operands: Sequence[Value] = (), **attrs: Any) -> Value:
-        """The only result of a new op at the insertion point."""
-        return self.op(name, operands, attrs).result
+    def insert(self, op: Op) -> Op:
+        """Put an op that belongs to no block at the insertion point."""
+        self.created.append(op)
+        return super().insert(op)
 
     def require(self, block: Block, constraints: Sequence[Constraint]) -> None:
         """Let these constraints hold wherever ``block`` is run, from where their symbols are."""
@@ -137,7 +124,7 @@ class Rewriter:
             if op.name == REQUIRE:
                 self._assume(constraint_of(op))
                 continue
-            self.created.append(self._builder.insert(clone_op(op, values)))
+            self.insert(clone_op(op, values))
         raise ValueError("the block does not end with cuvil.yield")
 
     def _assume(self, constraint: Constraint) -> None:
