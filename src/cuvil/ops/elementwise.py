@@ -27,7 +27,7 @@ from cuvil.ops.base import (
     same_dtype,
     same_shape,
 )
-from cuvil.ops.numeric import is_float
+from cuvil.ops.numeric import is_float, wide
 
 Kernel = Callable[..., Any]
 
@@ -49,16 +49,16 @@ def _call(function: str) -> Scalar:
     """The C++ expression ``function(operands)``; 16-bit floats are widened around it."""
 
     def scalar(args: Sequence[str], types: Sequence[DType], result: DType) -> str:
-        wide = [widen(a, t) for a, t in zip(args, types, strict=True)]
-        return narrow(f"{function}({', '.join(wide)})", result)
+        operands = [widen(a, t) for a, t in zip(args, types, strict=True)]
+        return narrow(f"{function}({', '.join(operands)})", result)
 
     return scalar
 
 
 def _infix(text: str) -> Scalar:
     def scalar(args: Sequence[str], types: Sequence[DType], result: DType) -> str:
-        wide = [widen(a, t) for a, t in zip(args, types, strict=True)]
-        expression = text.format(*wide)
+        operands = [widen(a, t) for a, t in zip(args, types, strict=True)]
+        expression = text.format(*operands)
         small = result.is_integer and result.size < 4
         return f"({result.cxx})({expression})" if small else narrow(f"({expression})", result)
 
@@ -270,11 +270,28 @@ def _infer_select(ctx: ShapeContext, types: Sequence[TensorType], attrs: Attrs) 
 
 
 def _map(
-    name: str, infer: Infer, function: Kernel, arity: int, scalar: Scalar, tolerance: str = "exact"
+    name: str, infer: Infer, function: Kernel, arity: int, scalar: Scalar,
+    tolerance: str = "exact", doc: str = "",
+) -> OpDef:  # fmt: skip
+    return OpDef(
+        f"cuvil.{name}", "map", infer, _reference(function), (arity, arity), {}, tolerance,
+        scalar=scalar, doc=doc,
+    )  # fmt: skip
+
+
+def float_map(
+    name: str, function: Kernel, arity: int, doc: str, tolerance: str, in_f64: bool = True
 ) -> OpDef:
-    reference = _reference(function)
-    count = (arity, arity)
-    return OpDef(f"cuvil.{name}", "map", infer, reference, count, {}, tolerance, scalar=scalar)
+    """A map of floats that C++ has as ``cuvil::name``; ``function`` gets its operands in f64, or
+    else in their own type (16-bit floats in f32)."""
+
+    def in_wide(*arrays: Array) -> Any:
+        return function(*(wide(a) for a in arrays))
+
+    return _map(
+        name, _infer_map(name, "f", None), in_wide if in_f64 else function, arity,
+        _call(f"cuvil::{name}"), tolerance, doc,
+    )  # fmt: skip
 
 
 def _unary_defs() -> list[OpDef]:

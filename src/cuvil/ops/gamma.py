@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from cuvil.errors import InvalidModelError
-from cuvil.ir.types import DType, TensorType
-from cuvil.ops.base import Array, Attrs, OpDef, ShapeContext, same_dtype, same_shape
-from cuvil.ops.elementwise import narrow, widen
+from cuvil.ops.base import OpDef
+from cuvil.ops.elementwise import float_map
 
 
 def _lgamma(x: float) -> float:
@@ -100,30 +98,7 @@ _FUNCTIONS: Mapping[str, tuple[Callable[..., float], int, str]] = {
 }  # fmt: skip
 
 
-def _define(name: str, function: Callable[..., float], arity: int, doc: str) -> OpDef:
-    each = np.vectorize(function, otypes=[np.float64])
-
-    def infer(ctx: ShapeContext, types: Sequence[TensorType], attrs: Attrs) -> list[TensorType]:
-        dtype = same_dtype(types, name)
-        if not dtype.is_float:
-            raise InvalidModelError(f"{name} is not defined for {dtype}")
-        return [TensorType(same_shape(ctx, types, name), dtype)]
-
-    def reference(
-        arrays: Sequence[Array], attrs: Attrs, results: Sequence[TensorType]
-    ) -> list[Array]:
-        with np.errstate(all="ignore"):
-            out = each(*(np.asarray(a).astype(np.float64) for a in arrays))
-            return [np.asarray(out).astype(results[0].dtype.numpy)]
-
-    def scalar(args: Sequence[str], types: Sequence[DType], result: DType) -> str:
-        operands = ", ".join(widen(a, t) for a, t in zip(args, types, strict=True))
-        return narrow(f"cuvil::{name}({operands})", result)
-
-    return OpDef(
-        f"cuvil.{name}", "map", infer, reference, (arity, arity), {}, "accumulated",
-        scalar=scalar, doc=doc,
-    )  # fmt: skip
-
-
-DEFS: list[OpDef] = [_define(n, f, arity, doc) for n, (f, arity, doc) in _FUNCTIONS.items()]
+DEFS: list[OpDef] = [
+    float_map(name, np.vectorize(function, otypes=[np.float64]), arity, doc, "accumulated")
+    for name, (function, arity, doc) in _FUNCTIONS.items()
+]

@@ -8,15 +8,12 @@ recurrence or closed form, so that they overflow to NaN where torch's do.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from cuvil.errors import InvalidModelError
-from cuvil.ir.types import DType, TensorType
-from cuvil.ops.base import Array, Attrs, OpDef, ShapeContext, same_dtype, same_shape
-from cuvil.ops.elementwise import narrow, widen
-from cuvil.ops.numeric import is_float
+from cuvil.ops.base import Array, OpDef
+from cuvil.ops.elementwise import float_map
 
 _erfc = np.vectorize(math.erfc, otypes=[np.float64])
 
@@ -186,39 +183,6 @@ _WIDE: Mapping[str, tuple[Callable[..., Array], int]] = {
 }
 
 
-def _define(name: str, function: Callable[..., Array], arity: int, wide: bool, doc: str) -> OpDef:
-    """A float map; ``wide`` ones are referred to f64, others to their own type (f32 at least)."""
-
-    def infer(ctx: ShapeContext, types: Sequence[TensorType], attrs: Attrs) -> list[TensorType]:
-        dtype = same_dtype(types, name)
-        if not dtype.is_float:
-            raise InvalidModelError(f"{name} is not defined for {dtype}")
-        return [TensorType(same_shape(ctx, types, name), dtype)]
-
-    def reference(
-        arrays: Sequence[Array], attrs: Attrs, results: Sequence[TensorType]
-    ) -> list[Array]:
-        with np.errstate(all="ignore"):
-            work = [_prepared(np.asarray(a), wide) for a in arrays]
-            return [np.asarray(function(*work)).astype(results[0].dtype.numpy)]
-
-    def scalar(args: Sequence[str], types: Sequence[DType], result: DType) -> str:
-        operands = ", ".join(widen(a, t) for a, t in zip(args, types, strict=True))
-        return narrow(f"cuvil::{name}({operands})", result)
-
-    tolerance = "close" if wide else "accumulated"
-    return OpDef(
-        f"cuvil.{name}", "map", infer, reference, (arity, arity), {}, tolerance,
-        scalar=scalar, doc=doc,
-    )  # fmt: skip
-
-
-def _prepared(array: Array, wide: bool) -> Array:
-    if wide:
-        return array.astype(np.float64)
-    return array.astype(np.float32) if array.dtype.itemsize == 2 and is_float(array) else array
-
-
 _DOCS: Mapping[str, str] = {
     "erfc": "1 - erf(x) without cancellation.",
     "erfcx": "exp(x**2) erfc(x).",
@@ -226,7 +190,7 @@ _DOCS: Mapping[str, str] = {
 }
 
 DEFS: list[OpDef] = [
-    *(_define(n, f, arity, True, _DOCS[n]) for n, (f, arity) in _WIDE.items()),
-    *(_define(n, f, 2, False, "x, degree: see the family's notes.")
+    *(float_map(n, f, arity, _DOCS[n], "close") for n, (f, arity) in _WIDE.items()),
+    *(float_map(n, f, 2, "x, degree: see the family's notes.", "accumulated", in_f64=False)
       for n, f in _POLYNOMIALS.items()),
 ]  # fmt: skip
