@@ -1,14 +1,14 @@
 """All translations by domain and operator name, and why some operators have none.
 
-A family is a module with a ``TABLE``; a domain of operators is a line of ``_DOMAINS``.
+A family is a module with a ``TABLE``: importing it here is all it needs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType, ModuleType
 
-from cuvil.frontends.onnx import (
+from cuvil.frontends.onnx import (  # noqa: F401  (all of them are found by their names)
     table_activation,
     table_attention,
     table_conv,
@@ -52,63 +52,28 @@ from cuvil.frontends.onnx import (
 from cuvil.frontends.onnx.node import Handler
 from cuvil.frontends.onnx.widened import widened
 
-_DOMAINS: Mapping[str, Sequence[ModuleType]] = MappingProxyType(
-    {
-        "": (
-            table_activation,
-            table_attention,
-            table_conv,
-            table_deform,
-            table_elementwise,
-            table_linear,
-            table_movement,
-            table_ngram,
-            table_norm,
-            table_pool,
-            table_quant,
-            table_quant_product,
-            table_random,
-            table_recurrent,
-            table_reduce,
-            table_region,
-            table_resize,
-            table_sample,
-            table_scatter,
-            table_select,
-            table_sequence,
-            table_shape,
-            table_signal,
-        ),
-        "com.microsoft": (
-            table_ms_activation,
-            table_ms_attention,
-            table_ms_blocks,
-            table_ms_dense,
-            table_ms_gqa,
-            table_ms_more,
-            table_ms_norm,
-            table_ms_other,
-            table_ms_product,
-            table_ms_quant,
-        ),
-        "ai.onnx.ml": (
-            table_ml_encode,
-            table_ml_features,
-            table_ml_linear,
-            table_ml_maps,
-            table_ml_trees,
-        ),
-        table_training.DOMAIN: (table_training,),
-    }
-)
+# What the name of a family says of its operators' domain; a module may say it itself.
+_DOMAINS = (("table_ms_", "com.microsoft"), ("table_ml_", "ai.onnx.ml"), ("table_", ""))
 
-HANDLERS: Mapping[tuple[str, str], Handler] = MappingProxyType(
-    {
-        (domain, name): handler if domain else widened(name, handler)
-        for domain, families in _DOMAINS.items()
-        for family in families
-        for name, handler in family.TABLE.items()
-    }
+
+def _domain(name: str, family: ModuleType) -> str:
+    usual = next(domain for prefix, domain in _DOMAINS if name.startswith(prefix))
+    return getattr(family, "DOMAIN", usual)
+
+
+def _merge(families: Mapping[str, ModuleType]) -> Mapping[tuple[str, str], Handler]:
+    table: dict[tuple[str, str], Handler] = {}
+    for module, family in families.items():
+        domain = _domain(module, family)
+        for name, handler in family.TABLE.items():
+            if (domain, name) in table:
+                raise ValueError(f"two handlers for {domain}::{name}")
+            table[domain, name] = handler if domain else widened(name, handler)
+    return MappingProxyType(table)
+
+
+HANDLERS: Mapping[tuple[str, str], Handler] = _merge(
+    {name: value for name, value in globals().items() if name.startswith("table_")}
 )
 
 Reason = tuple[str, str]

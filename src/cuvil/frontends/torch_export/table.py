@@ -1,12 +1,12 @@
-"""All rules by operator, one table a family."""
+"""All rules by operator, one table a family: importing a family here is all it needs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType, ModuleType
 from typing import Any
 
-from cuvil.frontends.torch_export import (
+from cuvil.frontends.torch_export import (  # noqa: F401  (all are found by their names)
     table_activation,
     table_arithmetic,
     table_bits,
@@ -36,37 +36,10 @@ from cuvil.frontends.torch_export import (
 from cuvil.frontends.torch_export.call import Rule
 from cuvil.frontends.torch_export.pairs import is_complex
 
-_FAMILIES = (
-    table_arithmetic,
-    table_activation,
-    table_contraction,
-    table_create,
-    table_fft,
-    table_functions,
-    table_grouped,
-    table_index,
-    table_linalg,
-    table_loss,
-    table_norm,
-    table_pool,
-    table_recurrent,
-    table_reduce,
-    table_resize,
-    table_sampling,
-    table_select,
-    table_sets,
-    table_shape,
-    table_slice,
-    table_special,
-    table_bits,
-    table_order,
-    table_write,
-)
 
-
-def _merge() -> Mapping[str, Rule]:
+def _merge(families: Iterable[ModuleType]) -> Mapping[str, Rule]:
     table: dict[str, Rule] = {}
-    for family in _FAMILIES:
+    for family in families:
         for name, rule in family.RULES.items():
             if name in table:
                 raise ValueError(f"two rules for {name}")
@@ -74,7 +47,11 @@ def _merge() -> Mapping[str, Rule]:
     return MappingProxyType(table)
 
 
-RULES: Mapping[str, Rule] = _merge()
+RULES: Mapping[str, Rule] = _merge(
+    value
+    for name, value in globals().items()
+    if name.startswith("table_") and value is not table_complex
+)
 COMPLEX_RULES: Mapping[str, Rule] = MappingProxyType(table_complex.complex_rules(RULES))
 
 
