@@ -138,7 +138,9 @@ def around_einsum(x: torch.Tensor) -> Any:
     squares = torch.einsum("ij,ij->ij", y, y)
     y[:, 0] = 7
     squares[:, 1] += 1
-    return y, squares
+    turned = torch.einsum("ij->ji", y)
+    turned[2] = 3
+    return y, squares, turned
 
 
 @pytest.mark.parametrize(
@@ -176,17 +178,6 @@ class Scaled(torch.nn.Module):
 def test_state_is_refused() -> None:
     with pytest.raises(InvalidModelError, match="seen"):
         capture_torch(Counter(), (torch.ones(2),))
-
-
-def test_a_write_to_what_einsum_may_be_a_view_of_is_refused() -> None:
-    def write(x: torch.Tensor) -> Any:
-        y = x + 0
-        turned = torch.einsum("ij->ji", y)
-        y[:, 0] = 7
-        return turned
-
-    with pytest.raises(InvalidModelError, match="einsum"):
-        capture_torch(Fn(write), (torch.ones(2, 2),))
 
 
 def test_all_unsupported_operators_at_once() -> None:
