@@ -19,3 +19,34 @@ def test_values_shared_along_a_chain_are_looked_at_once() -> None:
     grouping = Grouping(module.main.body)
     assert grouping.floats(line.op)
     assert not grouping.floats(out.op)
+
+
+def test_where_a_group_ends_is_told() -> None:
+    e = Emitter()
+    x = e.input("x", TensorType((4, 8), F32))
+    w = e.input("w", TensorType((8, 8), F32))
+    product = e.op("matmul", e.op("exp", x), w)
+    total = e.op("reduce_sum", product, axes=(1,), keepdims=True)
+    turned = e.op("sqrt", e.op("transpose", product, perm=(1, 0)))
+    module = e.finish([total, turned], ["y", "z"])
+    grouping = Grouping(module.main.body)
+    told = {
+        op.short: [(read.short, why) for _, read, why in grouping.stops(grouping.of[id(op)])]
+        for op in (product.op, total.op, turned.op)
+    }
+    assert told == {
+        "matmul": [("exp", "a contraction reads its operands from memory")],
+        "reduce_sum": [("matmul", "a contraction's finished tiles take maps, and no reduction")],
+        "sqrt": [("matmul", "it is read through a movement")],
+    }
+
+
+def test_a_map_says_why_it_joins_no_kernel() -> None:
+    e = Emitter()
+    x = e.input("x", TensorType((4, 8), F32))
+    row = e.op("reduce_sum", x, axes=(1,), keepdims=True)
+    other = e.op("reduce_max", x, axes=(0,), keepdims=True)
+    module = e.finish([e.op("sqrt", row), e.op("exp", other)], ["y", "z"])
+    assert not any(Grouping(module.main.body).refusals.values())  # both join
+    plain = Grouping(module.main.body, enable=False)
+    assert {why for found in plain.refusals.values() for _, why in found} == {"fusion is off"}

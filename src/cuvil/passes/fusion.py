@@ -102,6 +102,7 @@ class _Fuser:
             if op is not self.end:
                 self._settle_operands(op)
                 self.rewriter.move_before(op, self.end)
+                self._note_stops(group, op)
             return
         members = {id(op) for op in group.ops}
         outputs = [
@@ -138,8 +139,14 @@ class _Fuser:
             loc=first.loc,
         )
         self.rewriter.trace.fire("fuse", made)
+        self._note_stops(group, made)
         for old, new in zip(outputs, made.results, strict=True):
             self.rewriter.replace_value(old, new)
+
+    def _note_stops(self, group: Group, made: Op) -> None:
+        if self.rewriter.trace.detailed:
+            for place, read, reason in self.grouping.stops(group):
+                self.rewriter.trace.stop("fuse", made, place, read, reason)
 
     def _settle_operands(self, op: Op) -> None:
         for value in op.operands:

@@ -47,13 +47,15 @@ def has_epilogue(op: Op) -> bool:
 
 
 class Grouping:
-    """Groups of one block. ``of`` maps id(op) to its group."""
+    """Groups of one block. ``of`` maps id(op) to its group; ``refusals`` has, by id(op), an op of
+    each group that it reads and did not join, and why not."""
 
     def __init__(self, block: Block, enable: bool = True) -> None:
         self.block = block
         self.enable = enable
         self.groups: list[Group] = []
         self.of: dict[int, Group] = {}
+        self.refusals: dict[int, list[tuple[Op, str]]] = {}
         self._ancestors: list[int] = []
         self._bases: dict[int, tuple[Op, ...]] = {}
         self._floats: dict[int, bool] = {}
@@ -177,13 +179,48 @@ class Grouping:
         elif kind == "reduce":
             self._visit_reduce(op)
         elif kind == "contraction":
+            self._note_all(op, "a contraction reads its operands from memory")
             self._new(op, CONTRACTION, op.type.shape)
         else:
+            if op is not self.block.last:
+                self._note_all(op, f"{op.short} is a kernel of its own")
             self._new(op, ALONE, ())
 
+    def _note(self, op: Op, group: Group, reason: str) -> None:
+        self.refusals.setdefault(id(op), []).append((group.ops[0], reason))
+
+    def _note_all(self, op: Op, reason: str, but: Iterable[Group] = ()) -> None:
+        """The same for every group that ``op`` reads, ``but`` for those."""
+        told = {group.index for group in but}
+        for group in self._producers(op):
+            if group.index not in told:
+                told.add(group.index)
+                alone = group.kind == ALONE
+                words = f"{group.ops[0].short} is a kernel of its own" if alone else reason
+                self._note(op, group, words)
+
+    def stops(self, group: Group) -> list[tuple[Op, Op, str]]:
+        """Where fusion stopped before a group: its op, an op of the group that this one reads, and
+        the reason, once for each such group."""
+        found: dict[int, tuple[Op, Op, str]] = {}
+        for op in group.ops:
+            for other, reason in self.refusals.get(id(op), ()):
+                final = self.of[id(other)]
+                if final is not group:
+                    found.setdefault(final.index, (op, other, reason))
+        return list(found.values())
+
     def _visit_map(self, op: Op) -> None:
-        candidates = [] if not self.enable else self._direct_groups(op)
-        candidates = [g for g in candidates if self._may_join(op, g)]
+        direct = [] if not self.enable else self._direct_groups(op)
+        self._note_all(op, "it is read through a movement" if self.enable else "fusion is off",
+                       but=direct)  # fmt: skip
+        candidates = []
+        for group in direct:
+            reason = self._why_not_join(op, group)
+            if reason is None:
+                candidates.append(group)
+            else:
+                self._note(op, group, reason)
         if not candidates:
             self._new(op, MAP, op.type.shape)
             return
@@ -191,7 +228,9 @@ class Grouping:
         self._add(best, op)
         for other in candidates:
             if other is not best:
-                self._merge(other, best)
+                reason = self._merge(other, best)
+                if reason is not None:
+                    self._note(op, other, reason)
 
     def _direct_groups(self, op: Op) -> list[Group]:
         """Groups one of whose results is an operand, directly or broadcast from a reduction."""
@@ -209,20 +248,21 @@ class Grouping:
                 found[group.index] = group
         return list(found.values())
 
-    def _may_join(self, op: Op, group: Group) -> bool:
+    def _why_not_join(self, op: Op, group: Group) -> str | None:
+        """Why a map can't run in the loops of a group; None if it can."""
         if group.kind == CONTRACTION and not has_epilogue(group.ops[0]):
-            return False
+            return f"{group.ops[0].short} has no place for maps after it"
         shape = op.type.shape
         if shape != group.domain and not (
             group.kind == REDUCE and shape == reduced_shape(group.domain, group.axes)
         ):
-            return False
+            return f"it loops over {_extents(shape)}, that kernel over {_extents(group.domain)}"
         if not all(self._reads_in_place(value, group) for value in op.operands):
-            return False
+            return "it reads elements away from where that kernel makes them"
         bit = 1 << group.index
-        return not any(
-            p is not group and self._ancestors[p.index] & bit for p in self._producers(op)
-        )
+        if any(p is not group and self._ancestors[p.index] & bit for p in self._producers(op)):
+            return "a third kernel lies between them"
+        return None
 
     def _reads_in_place(self, value: Value, group: Group) -> bool:
         """Elements of the group are read at the place where they are made, or not at all."""
@@ -241,38 +281,56 @@ class Grouping:
         domain = op.operands[0].type.shape
         axes = _axes(op)
         group = self.of.get(id(source)) if source is not None and self.enable else None
-        if group is not None and group.kind in (MAP, REDUCE) and group.domain == domain:
-            same = group.kind == MAP or group.axes == axes
-            if same and (group.kind == REDUCE or self._becomes_reduce(group, axes)):
-                group.kind, group.axes = REDUCE, axes
-                self._add(group, op)
-                return
+        reason = None if group is None else self._why_not_reduce(group, domain, axes)
+        if group is not None and reason is None:
+            group.kind, group.axes = REDUCE, axes
+            self._add(group, op)
+            return
+        if group is not None and reason is not None:
+            self._note(op, group, reason)
+        self._note_all(op, "it is read through a movement" if self.enable else "fusion is off",
+                       but=[] if group is None else [group])  # fmt: skip
         self._new(op, REDUCE, domain, axes)
+
+    def _why_not_reduce(self, group: Group, domain: Shape, axes: tuple[int, ...]) -> str | None:
+        """Why a reduction can't run in the loops of a group; None if it can."""
+        if group.kind == ALONE:
+            return f"{group.ops[0].short} is a kernel of its own"
+        if group.kind == CONTRACTION:
+            return "a contraction's finished tiles take maps, and no reduction"
+        if group.domain != domain:
+            return f"it loops over {_extents(domain)}, that kernel over {_extents(group.domain)}"
+        if group.kind == REDUCE and group.axes != axes:
+            return f"it reduces the axes {list(axes)}, that kernel {list(group.axes)}"
+        if group.kind == MAP and not self._becomes_reduce(group, axes):
+            return "reducing other axes than the last would cost that kernel its parallel loops"
+        return None
 
     def _becomes_reduce(self, group: Group, axes: tuple[int, ...]) -> bool:
         """A map group may take a reduction when that does not cost it its parallel loops: it is
         small, or the reduction is over its last dimension."""
         return bool(axes) and max(axes) == len(group.domain) - 1
 
-    def _merge(self, a: Group, b: Group) -> None:
-        """Move the ops of ``a`` into ``b`` if both loop alike and no third group lies between."""
+    def _merge(self, a: Group, b: Group) -> str | None:
+        """Move the ops of ``a`` into ``b`` if both loop alike and no third group lies between;
+        else the reason why not."""
         if a.kind == CONTRACTION or (a.kind == REDUCE and b.kind != REDUCE):
-            return
+            return f"a {a.kind} can't be taken into the {b.kind} that it joined"
         if a.domain != b.domain or (a.kind == REDUCE and a.axes != b.axes):
-            return
+            return f"it loops over {_extents(a.domain)}, that kernel over {_extents(b.domain)}"
         bit_a, bit_b = 1 << a.index, 1 << b.index
         for g in self.groups:
             if g is a or g is b:
                 continue
             up = self._ancestors[g.index]
             if up & bit_a and self._ancestors[b.index] >> g.index & 1:
-                return
+                return "a third kernel lies between them"
             if up & bit_b and self._ancestors[a.index] >> g.index & 1:
-                return
+                return "a third kernel lies between them"
         if not all(self._reads_in_place(v, a) for op in b.ops for v in op.operands):
-            return
+            return "it reads elements away from where that kernel makes them"
         if not all(self._reads_in_place(v, b) for op in a.ops for v in op.operands):
-            return
+            return "it reads elements away from where that kernel makes them"
         for op in a.ops:
             self.of[id(op)] = b
         b.ops = [*a.ops, *b.ops]
@@ -283,6 +341,7 @@ class Grouping:
                 self._ancestors[i] = (known & ~bit_a) | bit_b
         self._ancestors[b.index] &= ~bit_b
         self._raise_ancestors(b, mask)
+        return None
 
     def ordered(self) -> list[Group]:
         """Non-empty groups so that producers come first; ties by the place of their first op."""
@@ -310,6 +369,10 @@ def _all_operands(op: Op) -> list[Value]:
         for inner in region.ops:
             values += _all_operands(inner)
     return values
+
+
+def _extents(shape: Shape) -> str:
+    return f"[{', '.join(map(str, shape))}]"
 
 
 def _axes(op: Op) -> tuple[int, ...]:

@@ -24,12 +24,17 @@ from cuvil.sym.constraint import Constraint
 
 @dataclass
 class Trace:
-    """Firings and refusals, kept when ``detailed``; counts are always kept."""
+    """Firings and refusals, kept when ``detailed``; counts are always kept.
+
+    ``stops`` are the places where fusion ended before a kernel: the kernel's op, a group of ops
+    that it reads, in words, and the reason.
+    """
 
     detailed: bool = False
     fired: Counter[str] = field(default_factory=Counter)
     refused: dict[str, Counter[str]] = field(default_factory=dict)
     log: list[tuple[str, str]] = field(default_factory=list)
+    stops: list[tuple[Op, str, str]] = field(default_factory=list)
 
     def fire(self, label: str, op: Op) -> None:
         self.fired[label] += 1
@@ -39,6 +44,12 @@ class Trace:
     def refuse(self, label: str, op: Op, reason: str) -> None:
         if self.detailed:
             self.refused.setdefault(label, Counter())[f"{op.name} at {op.loc}: {reason}"] += 1
+
+    def stop(self, label: str, made: Op, place: Op, read: Op, reason: str) -> None:
+        """``made``, at its op ``place``, did not take in what makes the result of ``read``."""
+        if self.detailed:
+            self.stops.append((made, f"{read.short} at {read.loc}", reason))
+            self.refuse(label, place, f"does not join {read.short} at {read.loc}: {reason}")
 
 
 @dataclass
