@@ -30,8 +30,8 @@ def test_compile_writes_what_load_reads(cuvil_cli: Call, place: Path) -> None:
 
 
 def test_compile_to_a_library_brings_weights_and_header(cuvil_cli: Call, place: Path) -> None:
-    ran = cuvil_cli("compile", "net.onnx", "-o", "lib.so", "--profile", "--no-cache")
-    assert ran.code == 0 and "stage" in ran.out and "capture" in ran.out
+    ran = cuvil_cli("compile", "net.onnx", "-o", "lib.so", "--no-cache")
+    assert ran.code == 0
     assert (place / "lib.so").read_bytes()[:4] == b"\x7fELF"
     assert (place / "lib.weights").stat().st_size > 0
     assert "cuvil_run" in (place / "lib.h").read_text()

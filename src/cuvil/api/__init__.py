@@ -50,7 +50,7 @@ def compile(
     verify: bool = True,
     threads: int | None = None,
     cache: bool = True,
-    profile: bool | Progress | None = None,
+    profile: str | os.PathLike[str] | bool | Progress | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Any:
     """Compile a model to a native artifact, check it against the model, and load it.
@@ -63,10 +63,15 @@ def compile(
     values by name of an ONNX model's inputs that decide shapes: they become constants and leave
     the call; "input_contents", the shapes of the tensors in inputs that are sequences or optional
     (None for an optional without a value); "opt_level", "jobs" (compilers at once), "fuel"
-    (rewrites at most) and "winograd" (False: no minimal filtering in convolutions).
+    (rewrites at most), "winograd" (False: no minimal filtering in convolutions) and "profile"
+    (True: clocks in the artifact, so that its ``profile`` can be called where it was loaded without
+    the model).
 
-    ``profile`` True puts the seconds of each stage into the artifact's ``profile``; a function is
-    also called with (stage, None) when one begins and (stage, seconds) when it ends.
+    ``profile`` names a file that gets the compilation's profile and the model's: as a page with a
+    heat map of the kernels (.html), the heat map alone (.svg), or a Chrome trace of the compilation
+    (.json). Such a compilation builds anew. A function is called with (stage, None) when a stage
+    begins and (stage, seconds) when it ends. The artifact's ``compile_seconds`` has the stages in
+    any case.
 
     Without a model it returns a decorator, for a module or for a class (or function) that makes
     one: ``@cuvil.compile(input_shape=(1, 16))`` over a class makes its calls give artifacts.

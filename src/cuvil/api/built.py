@@ -22,7 +22,7 @@ class Built:
         self._package = package
         self.reason = reason
         self.source: Any = None
-        self.profile: dict[str, float] | None = None
+        self.compile_seconds: dict[str, float] | None = None
 
     @property
     def manifest(self) -> Manifest:

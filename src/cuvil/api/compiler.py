@@ -12,8 +12,17 @@ from typing import Any
 from cuvil.api.built import Built
 from cuvil.api.capture import capture, need_framework
 from cuvil.api.keys import artifact_key, quick_key
-from cuvil.api.manifest import call_of, extra_of, plain, python_functions, signature_of
+from cuvil.api.manifest import (
+    call_of,
+    extra_of,
+    plain,
+    profile_of,
+    python_functions,
+    signature_of,
+)
 from cuvil.api.operators import missing_kernels, operator_table, unsupported_table
+from cuvil.api.picture.collect import Made
+from cuvil.api.picture.write import write_picture
 from cuvil.api.progress import Progress, Stages
 from cuvil.api.request import CompileRequest
 from cuvil.api.source import DeferredSource, Source
@@ -68,6 +77,7 @@ class Compiler:
         self.target: Target = find_target(request.target)
         self.cache = Cache(self.options.cache_dir, self.options.cache_bytes)
         self.report: Report | None = None  # of verifying what was built anew
+        self.made: Made | None = None  # what was built anew
         self.stages = Stages(progress or (request.profile if callable(request.profile) else None))
 
     def run(self) -> Artifact | Built:
@@ -102,11 +112,13 @@ class Compiler:
                     else Built(open_package(path), elsewhere)
                 )
         artifact.source = source or DeferredSource(self.capture)
-        artifact.profile = dict(self.stages.seconds) if self.request.profile else None
+        artifact.compile_seconds = dict(self.stages.seconds)
+        if self.request.picture is not None and self.made is not None:
+            write_picture(self.request.picture, self.made, artifact, list(self.stages.slices))
         return artifact
 
-    def _load(self, path: Path) -> Artifact:
-        return load(path, self.request.threads, functions=CUSTOM.functions())
+    def _load(self, path: Path, threads: int | None = None) -> Artifact:
+        return load(path, threads or self.request.threads, functions=CUSTOM.functions())
 
     def _cannot_run(self) -> str | None:
         """Why this machine can't run the target's code; None if it can."""
@@ -123,7 +135,8 @@ class Compiler:
 
     def _known(self, quick: str | None) -> Path | None:
         """The artifact that the quick key stands for, if it is there and whole."""
-        key = self.cache.alias(quick) if quick is not None else None
+        anew = self.request.picture is not None
+        key = self.cache.alias(quick) if quick is not None and not anew else None
         path = self.cache.get(key, check_package) if key is not None else None
         if path is not None:
             log.info("from the cache, without a capture: %s", path)
@@ -139,7 +152,8 @@ class Compiler:
             return path
         with self.stages.stage("cache"):
             key = artifact_key(source.module, self.request, self.target, self.options)
-            path = self.cache.get(key, check_package) if self.request.cache else None
+            kept = self.request.cache and self.request.picture is None
+            path = self.cache.get(key, check_package) if kept else None
         log.info("%s: %s", name, "compiling" if path is None else "from the cache")
         if path is None:
             elsewhere = until_loaded.enter_context(working_folder(self.cache))
@@ -162,14 +176,20 @@ class Compiler:
             self.build,
             self.request.enable_fusion,
             captured.origin,
+            lambda threads: self.build(
+                self._lower(clone_module(captured.module), "fused"), True, threads
+            ),
         )
 
-    def build(self, fused: Module) -> Artifact:
-        """The native part of a module at stage "fused", in no cache and no file."""
+    def build(
+        self, fused: Module, profile: bool | None = None, threads: int | None = None
+    ) -> Artifact:
+        """The native part of a module at stage "fused", in no cache and no file. ``profile`` and
+        ``threads`` None are as was asked."""
         with temporary_folder() as folder:
             place = folder / "model.cuvilpkg"
-            self._write(fused, place)
-            return self._load(place).native
+            self._write(fused, place, profile)
+            return self._load(place, threads).native
 
     def text(self, stage: str) -> str:
         """The module's text at a stage.
@@ -220,32 +240,40 @@ class Compiler:
         table = operator_table(module.main, fused)
         return {"model": module.name, "supported": not table["unsupported"], **table}
 
-    def _lower(self, module: Module, stage: str, trace: Trace | None = None) -> Module:
+    def _lower(
+        self, module: Module, stage: str, trace: Trace | None = None, timed: bool = False
+    ) -> Module:
         options = PassOptions(
             self.request.enable_fusion,
             self.request.options.get("fuel"),
             trace or Trace(),
             winograd=bool(self.request.options.get("winograd", True)),
+            watch=self.stages.step if timed else None,
         )
         return lower(module, stage, options) if stage != "captured" else module
 
-    def _generate(self, fused: Module) -> Generated:
+    def _generate(self, fused: Module, profile: bool = False) -> Generated:
         missing = missing_kernels(fused)
         if missing:
             raise UnsupportedOpError(missing, stage="codegen")
-        return generate(fused, self.target)
+        return generate(fused, self.target, profile)
 
     def _build_checked(self, source: Source, place: Path) -> None:
+        trace = Trace(detailed=self.request.picture is not None)
         with self.stages.stage("passes"):
-            lowered = self._lower(clone_module(source.module), "fused")
-        self._write(lowered, place)
+            lowered = self._lower(clone_module(source.module), "fused", trace, timed=True)
+        generated = self._write(lowered, place)
+        self.made = Made(lowered, generated.calls, trace)
         if self.request.verify:
             with self.stages.stage("verify"):
                 self.report = check_built(self._load(place), source)
 
-    def _write(self, module: Module, place: Path) -> Manifest:
+    def _write(self, module: Module, place: Path, profile: bool | None = None) -> Generated:
+        if profile is None:
+            profile = bool(self.request.options.get("profile"))
         with self.stages.stage("generate"):
-            generated = self._generate(module)
+            generated = self._generate(module, profile)
+            calls = profile_of(generated.calls, self.target) if profile else None
         manifest = Manifest(
             name=module.name,
             signature=signature_of(module.main),
@@ -256,14 +284,15 @@ class Compiler:
             source=plain(module.source),
             weights_bytes=generated.weights.size,
             cuvil_version=__version__,
-            extra=extra_of(module, generated.kernels),
+            extra=extra_of(module, generated.kernels, calls),
         )
         with self.stages.stage("build"):
             sources = dict(generated.sources)
             sources["tables.cpp"] = emit_abi(manifest)
-            library = build_library(sources, self.target, self.options)
+            library = build_library(sources, self.target, self.options, self.stages.unit)
         with self.stages.stage("package"):
-            return write_package(place, manifest, library, generated.weights.parts)
+            write_package(place, manifest, library, generated.weights.parts)
+        return generated
 
 
 def check_package(path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from cuvil.analysis.cost import kernel_cost
 from cuvil.errors import ShapeConstraintError
 from cuvil.ir.control import inner_checks
 from cuvil.ir.core import Function, Module, Op
@@ -13,6 +14,8 @@ from cuvil.ir.late import call_symbols, checked, late_symbols
 from cuvil.ir.signature import ConstraintSpec, Signature, SymbolSpec, TensorSpec
 from cuvil.ir.types import TensorType
 from cuvil.ops.custom import CUSTOM
+from cuvil.target.base import Target
+from cuvil.verify.layerwise import ops_inside, places
 
 _NONE: Mapping[str, Any] = {"kind": "none"}
 
@@ -47,15 +50,48 @@ def call_of(module: Module) -> dict[str, Any] | None:
     return found
 
 
-def extra_of(module: Module, kernels: Sequence[str]) -> dict[str, Any]:
-    """The manifest's ``extra``: the kernels' names, and the steps that run in Python."""
+def extra_of(
+    module: Module, kernels: Sequence[str], profile: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The manifest's ``extra``: the kernels' names, the steps that run in Python, and what a
+    profile says of the kernels' calls, if the library is built for one."""
     host = module.call.get("host")
     functions = sorted(python_functions(module))
     return (
         {"kernels": list(kernels)}
         | ({} if host is None else {"host": plain(host)})
         | ({"host_functions": functions} if functions else {})
+        | ({} if profile is None else {"profile": profile})
     )
+
+
+def profile_of(calls: Sequence[tuple[str, Op]], target: Target) -> dict[str, Any]:
+    """What runtime/profiler.py reads: the calls of kernels in order, with sizes as text over the
+    symbols, and the caches that the code was made for."""
+    return {
+        "calls": [_call_record(name, op) for name, op in calls],
+        "caches": [target.l2_bytes, target.l3_bytes],
+    }
+
+
+def _call_record(name: str, op: Op) -> dict[str, Any]:
+    cost = kernel_cost(op)
+    sizes = {"flops": cost.flops, "reads": cost.reads, "weights": cost.weights}
+    return {
+        "name": name,
+        "kind": op.attrs["kind"] if op.short == "fused" else "alone",
+        "ops": ops_inside(op),
+        "places": places(op),
+        "inputs": [_tensor(v.type) for v in op.operands],
+        "outputs": [_tensor(v.type) for v in op.results],
+        "dtype": cost.dtype,
+        "writes": str(cost.writes),
+        **{key: str(size) for key, size in sizes.items()},
+    }
+
+
+def _tensor(type: TensorType) -> dict[str, Any]:
+    return {"dtype": type.dtype.name, "shape": [str(d) for d in type.shape]}
 
 
 def python_functions(module: Module) -> dict[str, Callable[..., Any]]:

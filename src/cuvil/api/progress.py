@@ -1,12 +1,15 @@
-"""The stages of a compilation as they begin and end, with the seconds each took."""
+"""The stages of a compilation as they begin and end, and what happens inside them, timed."""
 
 from __future__ import annotations
 
 import logging
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Union
+from typing import Any, Union
+
+from cuvil.runtime.chrome_trace import Slice
 
 log = logging.getLogger("cuvil")
 
@@ -15,11 +18,15 @@ Progress = Callable[[str, Union[float, None]], None]
 
 
 class Stages:
-    """Times the stages of one compilation; ``seconds`` by name, a stage entered twice summed."""
+    """Times the stages of one compilation; ``seconds`` by name, a stage entered twice summed.
+    ``slices`` has each, and the passes and units inside, on a track for each thread."""
 
     def __init__(self, progress: Progress | None = None) -> None:
         self.progress = progress
         self.seconds: dict[str, float] = {}
+        self.slices: list[Slice] = []
+        self._tracks = {threading.get_ident(): 0}
+        self._lock = threading.Lock()
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -30,8 +37,25 @@ class Stages:
         try:
             yield
         finally:
-            taken = time.perf_counter() - start
+            end = time.perf_counter()
+            taken = end - start
+            self._add(name, "stage", start, end, {})
             self.seconds[name] = self.seconds.get(name, 0.0) + taken
             log.debug("%s took %.3f s", name, taken)
             if self.progress is not None:
                 self.progress(name, taken)
+
+    def step(self, name: str, start: float, end: float, facts: Mapping[str, Any]) -> None:
+        """Note a pass of the pipeline."""
+        self._add(name, "pass", start, end, facts)
+
+    def unit(self, name: str, start: float, end: float, facts: Mapping[str, Any]) -> None:
+        """Note a unit that was compiled, or the linking; called by whichever thread did it."""
+        self._add(name, "unit", start, end, facts)
+
+    def _add(
+        self, name: str, category: str, start: float, end: float, facts: Mapping[str, Any]
+    ) -> None:
+        with self._lock:
+            track = self._tracks.setdefault(threading.get_ident(), len(self._tracks))
+            self.slices.append(Slice(name, category, start, end, track, dict(facts)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,9 +25,11 @@ DTYPE_NAMES: Mapping[str, str] = {
     "f4e2m1fn": "float4_e2m1fn", "i4": "int4", "u4": "uint4", "i2": "int2", "u2": "uint2",
 }  # fmt: skip
 _DEFAULT_SIZE = 2
-OPTIONS = frozenset(
-    {"fixed_inputs", "fuel", "input_contents", "jobs", "opt_level", "why_not", "winograd"}
-)
+PICTURES = (".html", ".svg", ".json")
+OPTIONS = frozenset({
+    "fixed_inputs", "fuel", "input_contents", "jobs", "opt_level", "profile", "why_not",
+    "winograd",
+})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,8 @@ class CompileRequest:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if self.picture is not None:
+            check_picture(self.picture)
         given = [n for n in ("example_inputs", "input_shape", "input_spec")
                  if getattr(self, n) is not None]  # fmt: skip
         if len(given) > 1:
@@ -79,6 +84,12 @@ class CompileRequest:
                 "the option fixed_inputs is for ONNX models",
                 hint="bind the value in the module, with functools.partial or as an attribute",
             )
+
+    @property
+    def picture(self) -> Path | None:
+        """The file that ``profile`` names."""
+        named = isinstance(self.profile, (str, os.PathLike))
+        return Path(self.profile) if named else None
 
     @property
     def specs(self) -> list[tuple[str, str, tuple[Any, ...]]] | None:
@@ -121,6 +132,16 @@ class CompileRequest:
             f"don't know how to compile a {type(model).__module__}.{type(model).__qualname__}",
             hint="pass an nn.Module, an ExportedProgram, an ONNX model, or the path of one",
         )
+
+
+def check_picture(path: Path) -> None:
+    """Raise InputError for a file that no profile can be written to."""
+    if path.suffix not in PICTURES:
+        raise InputError(
+            f"a profile can't be written as {path.name!r}", hint=f"end it in {', '.join(PICTURES)}"
+        )
+    if not path.parent.is_dir():
+        raise InputError(f"cannot write {path}: there is no folder {path.parent}")
 
 
 def _kind_of_path(path: str) -> str:

@@ -20,6 +20,7 @@ class Source:
 
     ``lower`` brings a copy of a captured module to stage "fused", ``build`` makes an artifact of
     such a module; both as the artifact itself was made. ``origin`` is the model that was captured.
+    ``profiled`` builds it once more, to be profiled, for a number of threads.
     """
 
     module: Module
@@ -29,6 +30,7 @@ class Source:
     build: Callable[[Module], Artifact]
     enable_fusion: bool = True
     origin: Any = None
+    profiled: Callable[[int], Artifact] | None = None
 
 
 class DeferredSource(Source):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cuvil.build.driver import compile_flags, compile_object, compiler_version, link
 from cuvil.build.includes import included, needed_core
@@ -13,9 +15,13 @@ from cuvil.build.store import ObjectStore, digest_of
 from cuvil.options import Options
 from cuvil.target.base import Target
 
+# Called with name, start and end (seconds of the monotonic clock), and facts.
+Watch = Callable[[str, float, float, Mapping[str, Any]], None]
+
 NATIVE_DIR = Path(__file__).resolve().parent.parent / "native"
 _BEFORE_CPU_CHECK = "core_abi.cpp"  # runs before the CPU is known to fit: built for the baseline
 _POOL = "core_threads.cpp"
+_PROFILE = "core_profile.cpp"
 
 
 @dataclass(frozen=True)
@@ -31,11 +37,14 @@ class _Unit:
         return digest_of([version, str(len(self.flags)), *self.flags, self.source, *texts])
 
 
-def build_library(sources: Mapping[str, str], target: Target, options: Options) -> bytes:
+def build_library(
+    sources: Mapping[str, str], target: Target, options: Options, watch: Watch | None = None
+) -> bytes:
     """Compile the units of ``sources`` (text by name) with the core and link them.
 
     Returns the library's bytes, the same for the same input. Objects come from the store in
-    ``options.cache_dir`` where they were compiled before. Raises TargetError with the compiler's
+    ``options.cache_dir`` where they were compiled before. ``watch`` is told of each unit and of the
+    link, with start and end, by the thread that did it. Raises TargetError with the compiler's
     or linker's first lines.
     """
     native = native_sources()
@@ -47,16 +56,24 @@ def build_library(sources: Mapping[str, str], target: Target, options: Options) 
     version = compiler_version()
 
     def build(unit: _Unit) -> bytes:
+        start = time.perf_counter()
         key = unit.key(native, version)
-        found = store.get(key)
+        found = known = store.get(key)
         if found is None:
             found = compile_object(unit.source, unit.name, unit.flags, NATIVE_DIR, scratch)
             store.put(key, found)
+        if watch is not None:
+            facts = {"from the store": known is not None, "bytes": len(found)}
+            watch(unit.name, start, time.perf_counter(), facts)
         return found
 
     with ThreadPoolExecutor(max(1, options.jobs)) as workers:
         objects = list(workers.map(build, units))
-    return link({u.name: o for u, o in zip(units, objects)}, target, scratch)
+    start = time.perf_counter()
+    library = link({u.name: o for u, o in zip(units, objects)}, target, scratch)
+    if watch is not None:
+        watch("link", start, time.perf_counter(), {"bytes": len(library)})
+    return library
 
 
 def native_sources() -> dict[str, str]:
@@ -68,20 +85,26 @@ def native_sources() -> dict[str, str]:
     }
 
 
-def core_id(native: Mapping[str, str]) -> str:
-    """16 hex digits that change whenever the thread pool's source does."""
+def core_id(native: Mapping[str, str], profiled: bool = False) -> str:
+    """16 hex digits that change whenever the thread pool's source does; a pool that is
+    ``profiled`` reports to its own library, so it has others."""
     source = native[_POOL]
-    return digest_of([source, *(native[n] for n in sorted(included(source, native)))])[:16]
+    parts = [source, *(native[n] for n in sorted(included(source, native)))]
+    return digest_of([*parts, "profiled"] if profiled else parts)[:16]
 
 
 def _core_units(
     sources: Mapping[str, str], native: Mapping[str, str], target: Target, options: Options
 ) -> list[_Unit]:
     units = []
-    for name in needed_core(sources.values(), native):
+    needed = needed_core(sources.values(), native)
+    profiled = _PROFILE in needed
+    for name in needed:
         early = name == _BEFORE_CPU_CHECK
         flags = compile_flags(target, options.opt_level, baseline=early)
         if early:
-            flags += ["-Os", f"-DCUVIL_CORE_ID=0x{core_id(native)}u"]
+            flags += ["-Os", f"-DCUVIL_CORE_ID=0x{core_id(native, profiled)}u"]
+        if profiled and name == _POOL:
+            flags.append("-DCUVIL_PROFILE=1")
         units.append(_Unit(name, native[name], tuple(flags)))
     return units

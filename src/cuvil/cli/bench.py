@@ -8,8 +8,9 @@ import typer
 from rich.console import RenderableType
 
 from cuvil.api.compiler import Compiler
-from cuvil.cli.models import is_artifact, made_up_inputs, request_of
+from cuvil.cli.models import is_artifact, made_up_inputs, request_of, runnable
 from cuvil.cli.parameters import EitherArgument, ModelOptions
+from cuvil.cli.profiles import KernelOptions, check_trace, shown_profile, write_trace
 from cuvil.cli.progress import StageProgress
 from cuvil.cli.text import bytes_text, milliseconds, table
 from cuvil.cli.verb import DONE, Outcome, verb
@@ -18,6 +19,7 @@ from cuvil.integrations.bench.compare import Comparison, benchmark
 from cuvil.integrations.bench.peers import PEERS
 from cuvil.runtime.artifact import Artifact
 from cuvil.runtime.loader import load
+from cuvil.runtime.profile import Profile
 
 _DEFAULT = ("torch", "onnxruntime")
 
@@ -26,6 +28,7 @@ _DEFAULT = ("torch", "onnxruntime")
 def bench(
     subject: EitherArgument,
     options: ModelOptions,
+    kernels: KernelOptions,
     source: Annotated[
         str | None, typer.Option(metavar="MODEL", help="The model an ARTIFACT came from.")
     ] = None,
@@ -58,7 +61,10 @@ def bench(
       cuvil bench mypkg.nets:make --shape x:i64[batch,seq] --at batch=1,seq=128 --against all
 
       cuvil bench net.cuvilpkg --at batch=8
+
+      cuvil bench net.onnx --against none --per-kernel --trace net.json
     """
+    check_trace(kernels.trace, kernels.per_kernel, "--per-kernel")
     counts = _counts(threads)
     peers = _peers(against, not is_artifact(subject) or source is not None)
     with StageProgress("bench", 12) as progress:
@@ -66,23 +72,35 @@ def bench(
         signature = artifact.manifest.signature
         cases = [made_up_inputs(signature, sizes, artifact.source) for sizes in at or [""]]
         found = benchmark(
-            artifact,
-            peers,
-            counts,
-            cases,
-            seconds,
-            not no_deployment,
-            progress.note,
+            artifact, peers, counts, cases, seconds, not no_deployment, progress.note
         )
-    return Outcome(found.as_dict(), _shown(found), DONE)
+        compared = Outcome(found.as_dict(), _shown(found), DONE)
+        if not kernels.per_kernel:
+            return compared
+        progress.note("timing each kernel")
+        artifact = _artifact(subject, source, options, progress, counts[0])
+        profiles = [artifact.profile(inputs, seconds=seconds) for inputs in cases]
+    return _with_profiles(compared, profiles, write_trace(kernels.trace, profiles[0]))
+
+
+def _with_profiles(compared: Outcome, profiles: list[Profile], notes: list[str]) -> Outcome:
+    parts: list[RenderableType] = []
+    for profile in profiles:
+        parts += ["", *shown_profile(profile)]
+    document = {**compared.document, "per_kernel": [p.as_dict() for p in profiles]}
+    return Outcome(document, (*compared.shown, *parts, *notes), DONE)
 
 
 def _artifact(
-    subject: str, source: str | None, options: ModelOptions, progress: StageProgress
+    subject: str,
+    source: str | None,
+    options: ModelOptions,
+    progress: StageProgress,
+    threads: int | None = None,
 ) -> Artifact:
     if not is_artifact(subject):
-        return Compiler(request_of(subject, options), progress=progress).run()
-    artifact = load(subject)
+        return runnable(Compiler(request_of(subject, options, threads), progress=progress).run())
+    artifact = load(subject, threads)
     if source is not None:
         artifact.source = Compiler(request_of(source, options), progress=progress).capture()
     return artifact

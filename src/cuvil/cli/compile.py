@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -36,7 +37,19 @@ def compile(
         bool, typer.Option("--no-verify", help="Don't compare the result with the model.")
     ] = False,
     profile: Annotated[
-        bool, typer.Option("--profile", help="Show the time of each stage.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Where the compile's time went, and the model's: FILE.html is a page with a heat "
+            "map of the kernels, FILE.json a Chrome trace. Builds anew.",
+        ),
+    ] = None,
+    instrument: Annotated[
+        bool,
+        typer.Option(
+            "--instrument",
+            help="Build with a clock around each kernel, for `cuvil inspect OUT --profile`.",
+        ),
     ] = False,
 ) -> Outcome:
     """Compile a model, check the result against it, and write it to a file.
@@ -48,6 +61,8 @@ def compile(
       cuvil compile encoder.pt2 --dynamic ids:1=seq:1..512
 
       cuvil compile mypkg.nets:make --shape x:f32[batch,3,224,224] -o net.so
+
+      cuvil compile net.onnx --profile net.html
     """
     place = out or Path(re.split(r"[/:.]", _stem(model))[-1] + ".cuvilpkg")
     if place.suffix not in FORMS:
@@ -57,7 +72,11 @@ def compile(
     if not place.parent.is_dir():
         raise InputError(f"cannot write {place}: there is no folder {place.parent}")
     with StageProgress("compile") as progress:
-        compiler = Compiler(request_of(model, options, threads, not no_verify), progress=progress)
+        request = request_of(model, options, threads, not no_verify)
+        request = replace(request, profile=None if profile is None else os.fspath(profile))
+        if instrument:
+            request = replace(request, options={**request.options, "profile": True})
+        compiler = Compiler(request, progress=progress)
         artifact = compiler.run()
     return _outcome(compiler, artifact, artifact.save(place), no_verify, profile)
 
@@ -67,7 +86,7 @@ def _outcome(
     artifact: Artifact | Built,
     files: list[Path],
     no_verify: bool,
-    profile: bool,
+    profile: Path | None,
 ) -> Outcome:
     manifest = artifact.manifest
     seconds = compiler.stages.seconds
@@ -92,9 +111,11 @@ def _outcome(
         signature_text(public_signature(manifest)),
         f"{where}: {what}; {verified}; {sum(seconds.values()):.1f} s",
     ]
-    if profile:
+    if profile is not None:
+        document["profile"] = os.fspath(profile)
         rows = [(name, f"{value:.3f}") for name, value in seconds.items()]
-        return Outcome(document, (*shown, "", table(["stage", ">seconds"], rows)))
+        stages = table(["stage", ">seconds"], rows)
+        return Outcome(document, (*shown, "", stages, f"{profile}: the profile"))
     return Outcome(document, tuple(shown))
 
 

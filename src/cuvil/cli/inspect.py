@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,12 +11,21 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from cuvil.api.compiler import STAGES, Compiler
-from cuvil.cli.models import artifact_path, is_artifact, request_of
-from cuvil.cli.parameters import EitherArgument, ModelOptions
+from cuvil.cli.models import (
+    artifact_path,
+    is_artifact,
+    made_up_inputs,
+    request_of,
+    runnable,
+)
+from cuvil.cli.parameters import EitherArgument, ModelOptions, SizesOption
+from cuvil.cli.profiles import TraceOption, check_trace, shown_profile, write_trace
+from cuvil.cli.progress import StageProgress
 from cuvil.cli.text import bytes_text, facts, public_signature, signature_text, table
 from cuvil.cli.verb import Outcome, verb
 from cuvil.errors import InputError
 from cuvil.package.format import Package, open_package
+from cuvil.runtime.loader import load
 
 
 @verb
@@ -30,8 +40,20 @@ def inspect(
         str | None,
         typer.Option(metavar="RULE", help="Print why a rewrite rule did not fire on a MODEL."),
     ] = None,
+    profile: Annotated[
+        bool,
+        typer.Option(
+            "--profile",
+            help="Run it on made-up inputs and show each kernel's time, operations, bytes, and "
+            "share of what this machine can do. An ARTIFACT must be compiled with --instrument.",
+        ),
+    ] = False,
+    at: SizesOption = "",
+    threads: Annotated[int, typer.Option(min=1, help="Threads to profile with.")] = 1,
+    trace: TraceOption = None,
 ) -> Outcome:
-    """Describe an artifact, without running its code; or print a model's intermediate forms.
+    """Describe an artifact, without running its code unless --profile is given; or print a
+    model's intermediate forms.
 
     Examples:
 
@@ -42,7 +64,12 @@ def inspect(
       cuvil inspect net.onnx --ir dot | dot -Tsvg > net.svg
 
       cuvil inspect net.onnx --why-not merge-transposes
+
+      cuvil inspect net.onnx --profile --at batch=8 --trace net.json
     """
+    check_trace(trace, profile, "--profile")
+    if profile:
+        return _profile(subject, options, at, threads, trace)
     if is_artifact(subject):
         if ir is not None or why_not is not None:
             raise InputError("an artifact has no stages", hint="inspect the MODEL it came from")
@@ -62,6 +89,21 @@ def inspect(
     stage = ir or "canonical"
     text = compiler.text(stage)
     return Outcome({"stage": stage, "text": text}, (Text(text.rstrip("\n")),))
+
+
+def _profile(
+    subject: str, options: ModelOptions, at: str, threads: int, trace: Path | None
+) -> Outcome:
+    with StageProgress("profile", 12) as progress:
+        if is_artifact(subject):
+            artifact = load(artifact_path(subject), threads)
+        else:
+            compiler = Compiler(request_of(subject, options, threads), progress=progress)
+            artifact = runnable(compiler.run())
+        inputs = made_up_inputs(artifact.manifest.signature, at, artifact.source)
+        progress.note("timing each kernel")
+        found = artifact.profile(inputs)
+    return Outcome(found.as_dict(), (*shown_profile(found), *write_trace(trace, found)))
 
 
 def _artifact(package: Package) -> Outcome:

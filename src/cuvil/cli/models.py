@@ -15,12 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from cuvil.api.built import Built
 from cuvil.api.parsing import parse_dynamic, parse_shape, parse_sizes
 from cuvil.api.request import CompileRequest
 from cuvil.api.source import Source
 from cuvil.cli.parameters import ModelOptions
 from cuvil.errors import InputError, InvalidModelError
 from cuvil.ir.signature import Signature
+from cuvil.runtime.artifact import Artifact
 from cuvil.sym.parse import parse_constraint
 from cuvil.target.registry import target_names
 from cuvil.verify.inputs import make_inputs, spread_of_sizes
@@ -110,6 +112,16 @@ def _check_words(options: ModelOptions) -> None:
             parse_constraint(text, "--constraint")
     except InvalidModelError as error:
         raise InputError(error.message, where=error.where, hint=error.hint) from None
+
+
+def runnable(found: Artifact | Built) -> Artifact:
+    """What can be called here. Raises InputError for what was built for another machine."""
+    if isinstance(found, Built):
+        raise InputError(
+            f"what was built for this target can't run here: {found.reason}",
+            hint="leave out --target",
+        )
+    return found
 
 
 def artifact_path(text: str) -> str:

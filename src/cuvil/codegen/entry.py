@@ -22,7 +22,7 @@ KernelOf = Callable[[Op], tuple[str, Kernel]]
 
 class EntryWriter:
     """Writes the statements of ``run``. ``kernel`` gives the name and the kernel of an op;
-    ``names`` the C++ spelling of symbols."""
+    ``names`` the C++ spelling of symbols. With ``profile`` each call of a kernel is timed."""
 
     def __init__(
         self,
@@ -32,6 +32,7 @@ class EntryWriter:
         names: Mapping[str, str],
         kernel: KernelOf,
         late: LateSteps,
+        profile: bool = False,
     ) -> None:
         self.function = function
         self.plan = plan
@@ -43,6 +44,8 @@ class EntryWriter:
         first = len(checked(function))
         self.checks = {rule: first + i for i, rule in enumerate(inner_checks(function))}
         self.regions = 0
+        self.profile = profile
+        self.calls: list[tuple[str, Op]] = []  # name of the kernel and op, numbered as profiled
 
     def body(self) -> str:
         """The statements of the function, its slots' offsets left out."""
@@ -112,8 +115,11 @@ class EntryWriter:
             for inside, value in zip(region.args, op.operands, strict=True):
                 outer[id(inside)] = value
         arguments = ", ".join(self._argument(f, outer) for f in kernel.fields.values())
-        call = f"{indent}{name}::run(rc, {{{arguments}}});\n"
-        return f"{_comment(op, indent)}{before}{call}{after}"
+        call = f"{name}::run(rc, {{{arguments}}});"
+        if self.profile:
+            call = f"{{ cuvil::ProfileSlice slice({len(self.calls)}); {call} }}"
+        self.calls.append((name, op))
+        return f"{_comment(op, indent)}{before}{indent}{call}\n{after}"
 
     def _keeping(self, op: Op, plan: Plan, prefix: str, indent: str) -> str:
         before, after = self._memory(op, plan, prefix, indent)

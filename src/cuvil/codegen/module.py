@@ -29,20 +29,24 @@ KERNELS_A_UNIT = 16
 
 @dataclass
 class Generated:
-    """C++ units by file name, and the weights that go with them."""
+    """C++ units by file name, and the weights that go with them; the names of kernels, and the
+    calls of them (name and op) in the order of the entry's text."""
 
     sources: dict[str, str]
     weights: WeightLayout
     kernels: list[str] = field(default_factory=list)
+    calls: list[tuple[str, Op]] = field(default_factory=list)
 
 
-def generate(module: Module, target: Target) -> Generated:
-    """The C++ of a module at stage "fused"."""
-    return _Generator(module, target).run()
+def generate(module: Module, target: Target, profile: bool = False) -> Generated:
+    """The C++ of a module at stage "fused". With ``profile`` each call of a kernel is timed, under
+    its index in ``calls``."""
+    return _Generator(module, target, profile).run()
 
 
 class _Generator:
-    def __init__(self, module: Module, target: Target) -> None:
+    def __init__(self, module: Module, target: Target, profile: bool) -> None:
+        self.profile = profile
         self.function: Function = module.main
         self.target = target
         self.facts = Facts(self.function.symbols)
@@ -58,13 +62,14 @@ class _Generator:
 
     def run(self) -> Generated:
         writer = EntryWriter(
-            self.function, self.plan, self.weights, self.names, self._named, self.late
-        )
+            self.function, self.plan, self.weights, self.names, self._named, self.late,
+            self.profile,
+        )  # fmt: skip
         statements = writer.body()
         offsets = writer.offsets(self.plan, "slot", "0", "scratch")
         sources = self._kernel_units()
         sources["model.cpp"] = self._entry(offsets, statements)
-        return Generated(sources, self.weights, list(self._texts))
+        return Generated(sources, self.weights, list(self._texts), writer.calls)
 
     def _kernel(self, op: Op) -> Kernel:
         if op.short != "fused":
@@ -127,12 +132,14 @@ class _Generator:
 
     def _entry(self, offsets: str, statements: str) -> str:
         include = '#include "late.hpp"\n' if self.late.opening() else ""
+        include += '#include "profile.hpp"\n' if self.profile else ""
         text = f'#include "kernel.hpp"\n{include}\nnamespace cuvil::model {{\n\n'
         for name, (struct, _, _) in self._texts.items():
             flat = " ".join(struct.split())
             declared = f"{flat} void run(const RunContext& rc, const Args& k);"
             text += f"namespace {name} {{ {declared} }}\n"
         text += "\n" + self._workspace(offsets) + "\nvoid run(const RunContext& rc) {\n"
+        text += "  const cuvil::ProfileSlice whole(-1);\n" if self.profile else ""
         text += self._symbols("rc.symbols", "rc.threads") + offsets
         text += self.late.opening() + statements
         return text + "}\n\n}  // namespace cuvil::model\n"

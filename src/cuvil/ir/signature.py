@@ -328,6 +328,13 @@ def _linear(dim: Dim) -> tuple[str, int, int] | None:
     return name, slope, offset
 
 
+def size_at(text: str | int, table: Mapping[str, int]) -> int | None:
+    """The value of a size written as text; None where it divides by zero or names a symbol that
+    the table lacks. Raises InvalidModelError where it is no expression."""
+    dim = parse_dim(text)
+    return _evaluate(dim, table) if symbols_of(dim) <= table.keys() else None
+
+
 def _evaluate(dim: Dim, table: Mapping[str, int]) -> int | None:
     """The value, or None where it divides by zero."""
     try:

@@ -13,6 +13,11 @@ __attribute__((weak, visibility("default"))) int pthread_join(unsigned long, voi
 }
 
 namespace cuvil {
+
+#if CUVIL_PROFILE  // of core_profile.cpp, in libraries that are built to be profiled
+void profile_share(int32_t thread, uint64_t begin);
+#endif
+
 namespace {
 
 constexpr int32_t kMaxThreads = 256;
@@ -141,7 +146,13 @@ void* worker_main(void* argument) {
     if ((g & kOpen) && g / kSerial != done) {
       if (!enter(p)) continue;
       done = __atomic_load_n(&p->gate, __ATOMIC_RELAXED) / kSerial;
+#if CUVIL_PROFILE
+      const uint64_t begin = os::ticks();
       work(p, w->index);
+      profile_share(w->index, begin);  // before the caller goes on
+#else
+      work(p, w->index);
+#endif
       leave(p);
       continue;
     }

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from cuvil.ir.control import RegionView, is_control
 from cuvil.ir.core import Function, Module
@@ -27,6 +29,9 @@ from cuvil.rewrite.driver import apply_rules
 from cuvil.rewrite.rewriter import Fuel, Rewriter, Trace
 from cuvil.rewrite.rule import Rule
 
+# Called with name, start and end (seconds of the monotonic clock), and facts.
+Watch = Callable[[str, float, float, Mapping[str, Any]], None]
+
 _CLEAN: list[Rule] = [*movement.RULES, *fold.RULES, *algebra.RULES, *control.RULES]
 
 
@@ -46,13 +51,14 @@ def _rules(name: str, *rules: Rule) -> Pass:
 @dataclass
 class PassOptions:
     """What steers the pipeline: fusion on or off, fuel, whether refusals are recorded, whether
-    convolutions may be done by minimal filtering."""
+    convolutions may be done by minimal filtering. ``watch`` is told of each pass."""
 
     enable_fusion: bool = True
     fuel: int | None = None
     trace: Trace = field(default_factory=Trace)
     check: bool = False
     winograd: bool = True
+    watch: Watch | None = None
 
 
 def _required(rule: Rule) -> Rule:
@@ -100,6 +106,16 @@ def everywhere(function: Function, step: Pass, fuel: Fuel, trace: Trace | None =
                 everywhere(RegionView(function, op, block), step, fuel, trace)
 
 
+def _timed(function: Function, step: Pass, fuel: Fuel, options: PassOptions) -> None:
+    start, before = time.perf_counter(), sum(options.trace.fired.values())
+    everywhere(function, step, fuel, options.trace)
+    if options.watch is not None:
+        end = time.perf_counter()
+        count = sum(1 for _ in function.body.ops)
+        facts = {"rewrites": sum(options.trace.fired.values()) - before, "ops after": count}
+        options.watch(step.name, start, end, facts)
+
+
 def change_names() -> set[str]:
     """The names of all rules, and of the passes that have none."""
     passes = [*canonical_passes(), *fused_passes(PassOptions())]
@@ -115,7 +131,7 @@ def lower(module: Module, stage: str, options: PassOptions | None = None) -> Mod
         if module.stage == stage:
             break
         for step in passes:
-            everywhere(module.main, step, fuel, options.trace)
+            _timed(module.main, step, fuel, options)
         module.stage = name
         check_stage(module)
     return module

@@ -19,6 +19,8 @@ from cuvil.package.manifest import Manifest
 from cuvil.runtime.arena import EMPTY, Arena
 from cuvil.runtime.arrays import Slot, View, data_field, new_output, view_input, view_output
 from cuvil.runtime.native import Model
+from cuvil.runtime.profile import Profile
+from cuvil.runtime.profiler import is_profiled, named, take_profile
 from cuvil.runtime.save import save_package
 from cuvil.runtime.tree import CallTree
 
@@ -71,8 +73,9 @@ class Artifact:
         self._local = threading.local()
         # What it was compiled from, set by cuvil.compile and used by cuvil.verify.
         self.source: Any = None
-        # Seconds by stage of the compilation, if cuvil.compile was asked for them.
-        self.profile: dict[str, float] | None = None
+        # Seconds by stage of the compilation, set by cuvil.compile.
+        self.compile_seconds: dict[str, float] | None = None
+        self._profiled: Artifact | None = None
 
     def __reduce__(self) -> NoReturn:
         raise ArtifactError(
@@ -147,6 +150,31 @@ class Artifact:
     def workspace_bytes(self, inputs: Mapping[str, Any]) -> int:
         """Bytes of scratch memory a call needs, for inputs by name, given as arrays or shapes."""
         return self._plan(self._open(), self._shapes(inputs)).workspace
+
+    def profile(self, inputs: Any, *, seconds: float = 0.5) -> Profile:
+        """Time each kernel on ``inputs`` (a dict by name, a tuple in order, or a single one).
+
+        The model is run for about ``seconds``. Unless the artifact was compiled with the option
+        "profile", its model is built once more with a clock around each kernel, of which most is
+        in the cache. Raises InputError for inputs that don't fit, and for an artifact that was
+        loaded without the model that would be built.
+        """
+        if is_profiled(self):
+            return take_profile(self, inputs, seconds)
+        if self._profiled is None:
+            build = getattr(self.source, "profiled", None)
+            if build is None:
+                raise InputError(
+                    "this artifact was built without clocks, and loaded without its model",
+                    hint='compile it with options={"profile": True} (cuvil compile --instrument), '
+                    "or profile what cuvil.compile returned",
+                )
+            self._profiled = build(self.threads)
+        return take_profile(self._profiled, self.library_inputs(named(self, inputs)), seconds)
+
+    def library_model(self) -> Model:
+        """The library with its weights and threads. Raises ArtifactError once closed."""
+        return self._open()
 
     def save(self, path: StrPath) -> list[Path]:
         """Write it to a file, the form chosen by the suffix; returns the files written.

@@ -22,6 +22,17 @@ def cpu_flags() -> frozenset[str]:
     return frozenset()
 
 
+def cpu_name() -> str:
+    """What the first CPU is called, with its model numbers; "" where that isn't known."""
+    wanted = ("model name", "cpu family", "model", "stepping", "CPU implementer", "CPU part")
+    found: dict[str, str] = {}
+    for line in _read(_CPUINFO, 1 << 16).splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() in wanted:
+            found.setdefault(key.strip(), value.strip())
+    return " ".join(found[key] for key in wanted if key in found)
+
+
 def usable_threads() -> int:
     """Physical cores of this process' affinity mask, within its cgroup's CPU quota; at least 1."""
     if hasattr(os, "sched_getaffinity"):

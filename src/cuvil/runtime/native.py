@@ -67,6 +67,10 @@ class NativeLibrary:
             )
         self.functions = library
         self.core_id: int = library.cuvil_core_id()
+        if hasattr(library, "cuvil_profile_into"):
+            # Its threads report to this library alone, so it shares them with no other.
+            self.core_id = -REGISTRY.unique_number()
+        self.profile_lock = threading.Lock()  # its slices go to one caller at a time
 
     def set_host_function(self, function: Any) -> None:
         """Let the library call back; only for one that holds such operators."""

@@ -1,0 +1,104 @@
+"""What one call of a kernel costs: operations, and bytes that have to move, over the symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from cuvil.ir.core import Op, Value
+from cuvil.ops.registry import registry
+from cuvil.sym.expr import Dim, add, minimum, mul
+
+# Movements that may leave out elements of their first operand.
+_PARTIAL = ("slice", "gather", "gather_elements", "gather_nd")
+# Those that read what is asked of them.
+_THROUGH = ("reshape", "transpose", "broadcast")
+
+
+@dataclass(frozen=True)
+class KernelCost:
+    """``flops`` counts as the operators' cost rules do: a product's multiply and add as two, any
+    scalar function as one, and a convolution as the direct one. ``reads``, ``weights`` (constants
+    that are read) and ``writes`` are bytes, each tensor once however often it is looked at.
+    ``dtype`` is what most of the work is computed in.
+    """
+
+    flops: Dim
+    reads: Dim
+    weights: Dim
+    writes: Dim
+    dtype: str
+
+
+def kernel_cost(op: Op) -> KernelCost:
+    """The cost of an op at stage "fused": of a fused region, or of a kernel that stands alone."""
+    inner = list(op.regions[0].ops) if op.short == "fused" else [op]
+    reads: Dim = 0
+    weights: Dim = 0
+    for value, elements in _read(op).values():
+        size = mul(elements, value.type.dtype.size)
+        if _is_constant(value):
+            weights = add(weights, size)
+        else:
+            reads = add(reads, size)
+    writes = _sum(mul(v.type.elements, v.type.dtype.size) for v in op.results)
+    return KernelCost(_sum(map(_flops, inner)), reads, weights, writes, _dtype(inner, op))
+
+
+def _flops(op: Op) -> Dim:
+    definition = registry().get(op.name)
+    if definition is None or definition.fusion in ("source", "movement", "control"):
+        return 0
+    operands, results = [v.type for v in op.operands], [v.type for v in op.results]
+    return definition.cost(operands, results, op.attrs).flops if results else 0
+
+
+def _dtype(inner: Iterable[Op], op: Op) -> str:
+    for candidate in inner:
+        definition = registry().get(candidate.name)
+        if definition is not None and definition.fusion == "contraction":
+            return str(candidate.operands[0].type.dtype)
+    return str(op.results[0].type.dtype) if op.results else ""
+
+
+def _read(op: Op) -> dict[int, tuple[Value, Dim]]:
+    """Each operand once, with how many of its elements are read."""
+    found: dict[int, tuple[Value, Dim]] = {}
+    for index, value in enumerate(op.operands):
+        if op.short == "fused":
+            elements = _needed(op.regions[0].args[index])
+        elif op.short in _PARTIAL and index == 0:
+            elements = minimum(value.type.elements, op.results[0].type.elements)
+        else:
+            elements = value.type.elements
+        if id(value) in found:
+            elements = minimum(add(found[id(value)][1], elements), value.type.elements)
+        found[id(value)] = (value, elements)
+    return found
+
+
+def _needed(value: Value) -> Dim:
+    """How many elements of a value inside a region are looked at, at most."""
+    total: Dim = 0
+    for (_, index), user in value.uses.items():
+        if user.short in _PARTIAL and index == 0:
+            used = user.results[0].type.elements
+        elif user.short in _THROUGH:
+            used = _needed(user.results[0])
+        else:
+            return value.type.elements
+        total = add(total, used)
+    return minimum(total, value.type.elements)
+
+
+def _is_constant(value: Value) -> bool:
+    while value.op is not None and value.op.short == "reshape":
+        value = value.op.operands[0]
+    return value.op is not None and value.op.short == "constant"
+
+
+def _sum(values: Iterable[Dim]) -> Dim:
+    total: Dim = 0
+    for value in values:
+        total = add(total, value)
+    return total

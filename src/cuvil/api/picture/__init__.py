@@ -1,0 +1,1 @@
+"""Pictures of a compilation and of the kernels that it made."""

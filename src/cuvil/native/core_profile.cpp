@@ -1,0 +1,92 @@
+// Recording of slices, and loops that run at the machine's limits, to measure these.
+#include "profile.hpp"
+
+#include "os.hpp"
+#include "vec.hpp"
+
+namespace cuvil {
+namespace {
+
+cuvil_profile_slice* slices = nullptr;
+int64_t capacity = 0;
+int64_t count = 0;
+int32_t current = -1;
+
+uint64_t now() {
+#if CUVIL_HAS_THREADS
+  return os::ticks();
+#else
+  return 0;
+#endif
+}
+
+}  // namespace
+
+uint64_t profile_enter(int32_t kernel) {
+  __atomic_store_n(&current, kernel, __ATOMIC_RELAXED);
+  return now();
+}
+
+void profile_record(int32_t kernel, int32_t thread, uint64_t begin) {
+  const uint64_t end = now();
+  cuvil_profile_slice* to = __atomic_load_n(&slices, __ATOMIC_ACQUIRE);
+  if (!to) return;
+  const int64_t at = __atomic_fetch_add(&count, 1, __ATOMIC_RELAXED);
+  if (at < capacity) to[at] = {begin, end, kernel, thread};
+}
+
+// Called by a worker of the pool after its part of a loop.
+void profile_share(int32_t thread, uint64_t begin) {
+  profile_record(__atomic_load_n(&current, __ATOMIC_RELAXED), thread, begin);
+}
+
+}  // namespace cuvil
+
+extern "C" {
+
+void cuvil_profile_into(cuvil_profile_slice* to, int64_t room) {
+  using namespace cuvil;
+  __atomic_store_n(&slices, nullptr, __ATOMIC_SEQ_CST);
+  capacity = room;
+  __atomic_store_n(&count, 0, __ATOMIC_SEQ_CST);
+  __atomic_store_n(&slices, to, __ATOMIC_SEQ_CST);
+}
+
+int64_t cuvil_profile_count(void) { return __atomic_load_n(&cuvil::count, __ATOMIC_SEQ_CST); }
+
+uint64_t cuvil_profile_ticks(void) { return cuvil::now(); }
+
+int64_t cuvil_profile_multiply(int64_t rounds) {
+  using namespace cuvil;
+  // Enough chains for two units of latency 4 to 6, and few enough for 16 registers.
+  constexpr int64_t kChains = 12, kSteps = 8;
+  volatile float half = 0.5f;  // x / 2 + 1 / 2: stays near 1, and no compiler knows it
+  const vf a = splat(half), b = splat(half);
+  vf sum[kChains];
+  for (int64_t i = 0; i < kChains; ++i) sum[i] = splat(1.0f + float(i));
+  for (int64_t round = 0; round < rounds; ++round) {
+    for (int64_t step = 0; step < kSteps; ++step)
+      for (int64_t i = 0; i < kChains; ++i) sum[i] = sum[i] * a + b;
+  }
+  vf total = sum[0];
+  for (int64_t i = 1; i < kChains; ++i) total += sum[i];
+  half = total[0];
+  return rounds * kSteps * kChains * VL * 2;
+}
+
+int64_t cuvil_profile_read(const int32_t* data, int64_t bytes, int64_t rounds) {
+  using namespace cuvil;
+  constexpr int64_t kStreams = 8;
+  const int64_t elements = bytes / 4;
+  vi sum[kStreams] = {};
+  for (int64_t round = 0; round < rounds; ++round) {
+    for (int64_t at = 0; at + kStreams * VL <= elements; at += kStreams * VL)
+      for (int64_t i = 0; i < kStreams; ++i) sum[i] += load(data + at + i * VL);
+    __asm__ volatile("" ::: "memory");  // each round reads anew
+  }
+  for (int64_t i = 1; i < kStreams; ++i) sum[0] += sum[i];
+  int64_t total = 0;
+  for (int i = 0; i < VL; ++i) total += sum[0][i];
+  return total;
+}
+}
