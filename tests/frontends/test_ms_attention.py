@@ -11,7 +11,9 @@ import pytest
 from cuvil.errors import UnsupportedOpError
 from cuvil.frontends.onnx import capture_onnx
 from cuvil.ir.core import Module
-from tests.frontends.ms_models import Call, Maker, check
+from cuvil.reference.interpreter import run_module
+from tests.codegen.compile_graph import build, outputs_of
+from tests.frontends.ms_models import Call, Maker, check, compare
 
 B, S, N, D = 2, 5, 3, 4
 H = N * D
@@ -213,8 +215,36 @@ def test_what_group_query_attention_refuses() -> None:
         call = Call("GroupQueryAttention", step, {**GQA, **attrs}, OUT, (6,))
         with pytest.raises(UnsupportedOpError, match=reason):
             call.ours()
-    with pytest.raises(UnsupportedOpError, match="total sequence length depends on the data"):
-        Call("GroupQueryAttention", step, GQA, OUT).ours()
+
+
+def test_group_query_attention_of_a_total_length_that_is_data() -> None:
+    """Compiled: a cache that the step makes longer, one that has room, and none."""
+    m = Maker()
+    turn = [m.f(32, W // 2), m.f(32, W // 2)]
+    named: dict[int, Any] = {0: ("B", "S", 4 * W), 1: ("B", "S", K * W), 2: ("B", "S", K * W)}
+    cached = {**named, 3: ("B", K, "P", W), 4: ("B", K, "P", W), 5: ("B",)}
+    attrs = {**GQA, "do_rotary": 1}
+    cases = [_step(m, 2, 1, 6, (6, 6), 7), _step(m, 1, 1, 8, (4,), 5), _step(m, 1, 3, 4, (6,), 7)]
+    calls = [Call("GroupQueryAttention", [*c, *turn], attrs, OUT, (), cached) for c in cases]
+    first = _step(m, 2, 5, 0, (4, 4), 5)
+    first = [*first[:3], None, None, *first[5:], *turn]
+    plain = Call("GroupQueryAttention", first, attrs, OUT, (), {**named, 5: ("B",)})
+    for group in (calls, [plain]):
+        module = capture_onnx(group[0].model())
+        with build(module) as artifact:
+            for call in group:
+                want = call.theirs([np.float32] * 3)
+                for got in (
+                    run_module(module, call.feeds()),
+                    outputs_of(artifact, module, call.feeds()),
+                ):
+                    ends = call.inputs[5]
+                    assert ends is not None
+                    compare(got[:1], want[:1], 2e-5)
+                    for a, b in zip(got[1:], want[1:], strict=True):
+                        assert a.shape == b.shape
+                        for row, end in enumerate(ends + 1):
+                            np.testing.assert_array_less(abs(a - b)[row, :, :end], 2e-5)
 
 
 def test_a_head_norm_comes_before_the_rotation() -> None:

@@ -66,7 +66,7 @@ class _Step:
         self.n, self.rows = n, rows
         cached = n.optional(3)
         self.cache: Dim = cached.type.shape[2] if cached is not None else 0
-        self.total = n.dims(6, "the total sequence length")[0]
+        self.total = n.sizes(6, "the total sequence length")[0]
         ends = e.unsqueeze(e.cast(e.reshape(n[5], (n[0].type.shape[0],)), I64), 1)
         count = e.dims([e.simplify(add(rows, -1))], scalar=True)
         self.before = e.with_scalar("max", e.map("sub", ends, count), 0)
