@@ -89,6 +89,13 @@
     "func.return"(%0) : (!cuvil.tensor<[n, 3] x f32>) -> ()
 // REFUSED no operand is a transpose
 
+// RULE sink-transpose-through-map
+  ^bb0(%arg0: !cuvil.tensor<[n, 3, 5] x f32>):
+    %0 = "cuvil.transpose"(%arg0) {perm = array<i64: 0, 2, 1>} : (!cuvil.tensor<[n, 3, 5] x f32>) -> !cuvil.tensor<[n, 5, 3] x f32>
+    %1 = "cuvil.materialize"(%0) : (!cuvil.tensor<[n, 5, 3] x f32>) -> !cuvil.tensor<[n, 5, 3] x f32>
+    "func.return"(%1) : (!cuvil.tensor<[n, 5, 3] x f32>) -> ()
+// REFUSED its operand is to be laid out as it is
+
 // RULE sink-transpose-through-reduce
   ^bb0(%arg0: !cuvil.tensor<[n, 3, 5] x f32>):
     %0 = "cuvil.transpose"(%arg0) {perm = array<i64: 0, 2, 1>} : (!cuvil.tensor<[n, 3, 5] x f32>) -> !cuvil.tensor<[n, 5, 3] x f32>

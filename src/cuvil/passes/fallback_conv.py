@@ -124,6 +124,8 @@ def _patches(m: _Movements, op: Op, kernel: Sequence[int]) -> Value:
     counts = op.type.shape[1:-1] if a.get("channels_last") else op.type.shape[2:]
     for i in range(len(kernel)):
         x = m.padded(x, i + 1, a["pads_lo"][i], a["pads_hi"][i])
+    if int(np.prod(kernel, dtype=np.int64)) > 1:  # then a tap is runs of channels, inside always
+        x = m.rewriter.value("materialize", [x])
     channels = x.type.shape[-1]
     rows = product((x.type.shape[0], *counts))
     pieces = []

@@ -84,6 +84,8 @@ def sink_through_map(op: Op, context: Context) -> Outcome:
     inner = next((t for v in op.operands if (t := defined_by(v, "transpose"))), None)
     if inner is None:
         return Refusal("no operand is a transpose")
+    if op.short == "materialize":
+        return Refusal("its operand is to be laid out as it is")
     perm = tuple(inner.attrs["perm"])
     for value in op.operands:
         other = defined_by(value, "transpose")

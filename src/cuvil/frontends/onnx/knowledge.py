@@ -7,6 +7,7 @@ only, the dims of an integer tensor that depends on symbols only, and the same t
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -27,6 +28,18 @@ _CONSTANT_LIMIT = 1 << 24
 _MOVES = ("reshape", "transpose", "broadcast", "slice", "concat", "gather")
 
 
+@dataclass(frozen=True)
+class Codes:
+    """What a dequantized value was made of, as the node has it. ``axis`` is that of ``scale`` and
+    ``zero``, None where both count for the whole."""
+
+    real: Value
+    codes: Value
+    scale: Value
+    zero: Value | None
+    axis: int | None
+
+
 class Knowledge:
     """Answers about values of one function under construction; results are remembered."""
 
@@ -34,6 +47,15 @@ class Knowledge:
         self.e = emitter
         self._arrays: dict[int, tuple[Value, Array | None]] = {}
         self._ratios: dict[int, tuple[Value, Array | None]] = {}
+        self._codes: dict[int, Codes] = {}
+
+    def note_codes(self, codes: Codes) -> None:
+        """Remember that a value was dequantized."""
+        self._codes[id(codes.real)] = codes
+
+    def codes(self, value: Value) -> Codes | None:
+        """What a value was dequantized from."""
+        return self._codes.get(id(value))
 
     def array(self, value: Value) -> Array | None:
         """The elements, if they depend on constants only and are not too many."""

@@ -64,6 +64,5 @@ def conv_transpose(n: Node) -> Value:
 
 
 TABLE: dict[str, Handler] = {
-    "Conv": conv,
     "ConvTranspose": conv_transpose,
 }

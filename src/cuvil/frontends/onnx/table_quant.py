@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from cuvil.frontends.onnx.knowledge import Codes
 from cuvil.frontends.onnx.node import Handler, Node
 from cuvil.frontends.onnx.types import dtype_from
 from cuvil.ir.core import Value
@@ -114,7 +115,12 @@ def dequantize(n: Node) -> Value:
     zero = _spread(n, n[2], x) if n.has(2) else None
     asked = n.integer("output_dtype", 0)
     out = dtype_from(asked) if asked else None
-    return dequantized(n, x, _spread(n, n[1], x), zero, out)
+    real = dequantized(n, x, _spread(n, n[1], x), zero, out)
+    if not n.integer("block_size", 0):
+        whole = n[1].type.elements == 1
+        axis = None if whole else n.axis("axis", 1, x.type.rank) if x.type.rank > 1 else 0
+        n.knowledge.note_codes(Codes(real, x, n[1], n.optional(2), axis))
+    return real
 
 
 def dynamically_quantized(n: Node, x: Value) -> tuple[Value, Value, Value]:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from cuvil.frontends.onnx.knowledge import Codes
 from cuvil.frontends.onnx.node import Handler, Node
-from cuvil.frontends.onnx.table_conv import kernel_size
+from cuvil.frontends.onnx.table_conv import conv, kernel_size
 from cuvil.frontends.onnx.table_linear import matmul
 from cuvil.frontends.onnx.table_quant import quantized
 from cuvil.frontends.onnx.windows import Windows, windows
 from cuvil.ir.core import Value
-from cuvil.ir.types import BOOL, F32, I8, I32, NARROW_FLOATS
+from cuvil.ir.types import BOOL, F32, I8, I32, NARROW_FLOATS, U8
 
 
 def per_row(n: Node, value: Value, axis: int) -> Value:
@@ -136,6 +137,54 @@ def _padded_with(n: Node, x: Value, window: Windows, zero: Value) -> Value:
     return e.map("select", inside, e.op("pad", x, lo=lo, hi=hi), e.cast(zero, x.type.dtype))
 
 
+# Bytes are multiplied where a tap has so many channels: fewer leave a product's steps half empty.
+_MIN_DEPTH = 16
+# Sums of more products of two bytes than this may leave i32.
+_MOST_PRODUCTS = (2**31 - 1) // (255 * 128)
+
+
+def conv_of_codes(n: Node) -> Value:
+    """Conv-22; of dequantized bytes, the convolution of the bytes in i32, scaled afterwards.
+
+    Both have one value in exact arithmetic, and this one is rounded twice only.
+    """
+    x, w = n.knowledge.codes(n[0]), n.knowledge.codes(n[1])
+    if x is None or w is None or x.axis is not None or not _are_bytes(n, x, w):
+        return conv(n)
+    e, spatial = n.e, w.codes.type.rank - 2
+    codes = n.with_inputs([x.codes, w.codes])
+    out = integer_conv(codes, x.codes, w.codes, x.zero, w.zero)
+    scale = e.map("mul", e.reshape(x.scale, ()), _per_channel(n, w.scale, spatial))
+    real = e.map("mul", e.cast(out, F32), scale)
+    if not n.has(2):
+        return real
+    return e.map("add", real, e.reshape(n[2], (*n[2].type.shape, *[1] * spatial)))
+
+
+def _are_bytes(n: Node, x: Codes, w: Codes) -> bool:
+    """Whether bytes can be multiplied instead: scales are known and finite, weights fit i8 without
+    their zero point, no sum leaves i32, and there are enough channels for it to be faster."""
+    dtypes = {x.real.type.dtype, w.real.type.dtype, x.scale.type.dtype, w.scale.type.dtype}
+    if dtypes != {F32} or x.codes.type.dtype not in (I8, U8) or w.axis not in (None, 0):
+        return False
+    weights, known = n.knowledge.array(w.codes), [x.scale, w.scale]
+    if weights is None or weights.ndim < 3 or weights.shape[1] < _MIN_DEPTH:
+        return False
+    if x.zero is not None and n.knowledge.array(x.zero) is None:
+        return False
+    for value in known:
+        scale = n.knowledge.array(value)
+        if scale is None or not np.isfinite(scale).all():
+            return False
+    if np.prod(weights.shape[1:]) > _MOST_PRODUCTS:
+        return False
+    zero = None if w.zero is None else n.e.cast(w.zero, I32)
+    if zero is not None:
+        zero = _per_channel(n, zero, weights.ndim - 1)
+    moved, rest = _centred(n, w.codes, zero)
+    return rest is None and moved.type.dtype == I8
+
+
 def _conv_integer(n: Node) -> Value:
     """(x - x_zero) * (w - w_zero) in i32 (ConvInteger-10)."""
     return integer_conv(n, n[0], n[1], n.optional(2), n.optional(3))
@@ -153,6 +202,7 @@ def qlinear_conv(n: Node) -> Value:
 
 
 TABLE: dict[str, Handler] = {
+    "Conv": conv_of_codes,
     "MatMulInteger": lambda n: integer_product(n, n[0], n[1], n.optional(2), n.optional(3)),
     "QLinearMatMul": _qlinear_matmul,
     "ConvInteger": _conv_integer,
