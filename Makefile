@@ -23,7 +23,8 @@ slow: .venv/.installed .models/.fetched
 	$(TEST) -m pytest -n 2 -m slow
 
 bench: .venv/.installed-bench .models/.fetched
-	for file in bench/*.py; do $(TEST) $$file || exit 1; done
+	$(TEST) bench/latency.py --json bench/measured.json
+	for file in load overhead models native_gemm trees; do $(TEST) bench/$$file.py || exit 1; done
 
 docs: .venv-docs/.installed
 	$(DOCS) -m mkdocs build --strict

@@ -171,7 +171,7 @@ _BATCH = {"pixel_values": {0: "batch"}}
 TORCH: tuple[Entry, ...] = (
     Entry("mlp", _seeded(_mlp), _floats("input", "batch", 784), {"input": {0: "batch"}},
           ({"batch": 1}, {"batch": 7}, {"batch": 64})),
-    Entry("lstm", _seeded(_lstm), _floats("input", 1, 64, 512)),
+    Entry("lstm", _seeded(_lstm), _floats("input", "batch", 64, 512), {}, ({"batch": 1},)),
     Entry("minilm", _minilm, masked, _TEXT, _TEXT_SIZES),
     Entry("bert-base", _seeded(_bert), masked, _TEXT, _TEXT_SIZES),
     Entry("gpt2", _seeded(_gpt2), lambda s: {"input_ids": ids(s)}, _IDS, _TEXT_SIZES),
@@ -185,5 +185,6 @@ TORCH: tuple[Entry, ...] = (
     Entry("detector", _seeded(_detector), _floats("x", "batch", 3, 320, 320), {"x": {0: "batch"}},
           BATCH_SIZES),
     Entry("gpt2-step", _seeded(_gpt2_step), _step_inputs, {}, ({"batch": 1, "past": 256},)),
-    Entry("whisper-tiny-encoder", _seeded(_whisper), _floats("input_features", 1, 80, 3000)),
+    Entry("whisper-tiny-encoder", _seeded(_whisper), _floats("input_features", "batch", 80, 3000),
+          {}, ({"batch": 1},)),
 )  # fmt: skip

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
-from importlib import import_module
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -16,23 +15,19 @@ import numpy as np
 from cuvil.api.source import Source
 from cuvil.api.verification import ATOL, RTOL
 from cuvil.errors import InputError
+from cuvil.integrations.bench.forms import Builds, files_for, size_of
 from cuvil.integrations.bench.fresh import measure_fresh
-from cuvil.integrations.bench.measure import Times, interleaved
-from cuvil.integrations.bench.peers import (
-    PEERS,
-    Files,
-    Peer,
-    Session,
-    Unavailable,
-    installed_bytes,
-    open_peer,
-)
+from cuvil.integrations.bench.measure import Times, in_turns
+from cuvil.integrations.bench.peers import PEERS, Peer, Unavailable
+from cuvil.integrations.bench.seats import Apart, Here, Seat
+from cuvil.integrations.bench.truth import Truth, as_is, in_float64
 from cuvil.runtime.artifact import Artifact
 from cuvil.verify.report import compare
 
 Array = np.ndarray[Any, Any]
 Inputs = Mapping[str, Array]
 Note = Callable[[str], None]
+_NONE: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -50,7 +45,8 @@ class Latency:
 
 @dataclass(frozen=True)
 class Deployment:
-    """What running the model somewhere takes: seconds, bytes."""
+    """What running the model somewhere takes: seconds, bytes. ``build`` is what making its file
+    took before, where it needs one of its own."""
 
     peer: str
     load: float | None = None
@@ -58,6 +54,8 @@ class Deployment:
     model_bytes: int | None = None
     runtime_bytes: int | None = None
     missing: str = ""
+    build: float | None = None
+    version: str = ""
 
 
 @dataclass(frozen=True)
@@ -75,11 +73,14 @@ class Comparison:
 
 @dataclass
 class _Case:
-    files: Files
+    """One set of inputs, also as a file, and the peers' files for it."""
+
+    builds: Builds
     inputs: Inputs
-    expected: Sequence[Array] | None
-    label: str = ""
-    sessions: list[tuple[str, Session]] = field(default_factory=list)
+    inputs_file: Path
+    truth: Truth | None
+    label: str
+    pythons: Mapping[str, str] = field(default_factory=dict)
 
 
 def benchmark(
@@ -90,16 +91,20 @@ def benchmark(
     seconds: float = 2.0,
     deployment: bool = True,
     note: Note = lambda text: None,
+    float64: bool = False,
+    pythons: Mapping[str, str] = _NONE,
 ) -> Comparison:
     """Measure an artifact and its peers on each case, with each number of threads.
 
     ``against`` are names of PEERS; without any the artifact is measured alone. All peers of a
-    case take turns in this process for ``seconds`` each. PyTorch models are exported to ONNX at
-    the case's own sizes, which is the best case for who reads them. ``deployment`` also measures
-    each in a process of its own. ``note`` is told what is being done. Raises InputError for an
+    case take turns for ``seconds`` each; those of ``pythons``, which names another interpreter
+    for a peer, and those that disturb others do so from a process of their own. PyTorch models
+    are exported at the case's own sizes, which is the best case for who reads them.
+    ``deployment`` also measures each in a new process. ``float64`` measures accuracy against the
+    source in that precision. ``note`` is told what is being done. Raises InputError for an
     unknown peer, or for peers beside an artifact that has no source.
     """
-    unknown = [name for name in against if name not in PEERS]
+    unknown = [name for name in (*against, *pythons) if name not in PEERS]
     if unknown:
         raise InputError(f"there is no peer {unknown[0]!r}", hint=f"there are {', '.join(PEERS)}")
     source = artifact.source if isinstance(artifact.source, Source) else None
@@ -108,20 +113,21 @@ def benchmark(
         raise InputError("peers need the model that the artifact was compiled from")
     latencies: list[Latency] = []
     deployments: list[Deployment] = []
+    words = ""
     with tempfile.TemporaryDirectory(prefix="cuvil-bench-") as folder:
         for number, inputs in enumerate(cases):
             note(f"preparing {label_of(inputs)}")
-            case = _prepare(artifact, source, peers, inputs, Path(folder) / str(number))
+            place = Path(folder) / str(number)
+            truth = _truth(source, inputs, float64)
+            words = truth.source if truth is not None else ""
+            case = _prepare(artifact, source, peers, inputs, place, truth, pythons)
             for count in threads:
-                note(f"timing {case.label}, {count} thread(s)")
-                latencies += _latencies(artifact, case, peers, count, seconds)
+                latencies += _latencies(artifact, case, peers, count, seconds, note)
             if deployment and number == 0:
-                place = Path(folder) / "inputs.npz"
-                np.savez(place, **dict[str, Any](inputs))
                 for peer in peers:
                     note(f"loading {peer.name} in a process of its own")
-                    deployments.append(_deployment(peer, case.files, threads[0], place))
-    return Comparison(tuple(latencies), tuple(deployments), _accuracy_source(source))
+                    deployments.append(_deployment(peer, case, threads[0]))
+    return Comparison(tuple(latencies), tuple(deployments), words)
 
 
 def label_of(inputs: Inputs) -> str:
@@ -129,65 +135,22 @@ def label_of(inputs: Inputs) -> str:
     return ", ".join(f"{name}{list(array.shape)}" for name, array in inputs.items())
 
 
-def _accuracy_source(source: Source | None) -> str:
+def _truth(source: Source | None, inputs: Inputs, float64: bool) -> Truth | None:
     if source is None:
-        return ""
-    torch = source.module.source.get("frontend") != "onnx"
-    return "the PyTorch model" if torch else "the reference interpreter on the ONNX model"
+        return None
+    return in_float64(source, inputs) if float64 else as_is(source, inputs)
 
 
 def _prepare(
-    artifact: Artifact, source: Source | None, peers: Sequence[Peer], inputs: Inputs, folder: Path
-) -> _Case:
+    artifact: Artifact, source: Source | None, peers: Sequence[Peer], inputs: Inputs, folder: Path,
+    truth: Truth | None, pythons: Mapping[str, str],
+) -> _Case:  # fmt: skip
     folder.mkdir()
-    package = folder / "model.cuvilpkg"
-    artifact.save(package)
-    files = Files(package=os.fspath(package))
-    if source is None:
-        return _Case(files, inputs, None, label_of(inputs))
-    wanted = {peer.reads for peer in peers}
-    if source.module.source.get("frontend") == "onnx":
-        files = replace(files, why={"torch": "the model is an ONNX model"})
-        if "onnx" in wanted:
-            files = replace(files, onnx=_onnx_file(source.origin, folder))
-    elif wanted & {"torch", "onnx"}:
-        outputs = [spec.name for spec in artifact.outputs]
-        files = _torch_files(files, source.origin, inputs, outputs, folder, wanted)
-    return _Case(files, inputs, source.run(inputs), label_of(inputs))
-
-
-def _onnx_file(model: Any, folder: Path) -> str:
-    """The path itself where the model is one, so that data beside it is found."""
-    if isinstance(model, (str, os.PathLike)):
-        return os.fspath(model)
-    path = folder / "model.onnx"
-    path.write_bytes(model if isinstance(model, (bytes, bytearray)) else model.SerializeToString())
-    return os.fspath(path)
-
-
-def _torch_files(
-    files: Files, origin: Any, inputs: Inputs, outputs: Sequence[str], folder: Path,
-    wanted: set[str],
-) -> Files:  # fmt: skip
-    # Both import torch at the top, which is there if the source is a PyTorch model.
-    torch_file = import_module("cuvil.integrations.bench.torch_file")
-    exporter = import_module("cuvil.integrations.bench.onnx_export")
-    bundle = torch_file.bundle_of(origin)
-    why: dict[str, str] = {}
-    torch = onnx = ""
-    if "torch" in wanted:
-        try:
-            torch_file.save_bundle(bundle, folder / "model.pt")
-            torch = os.fspath(folder / "model.pt")
-        except Unavailable as error:
-            why["torch"] = str(error)
-    if "onnx" in wanted:
-        try:
-            exporter.export_onnx(bundle, inputs, outputs, folder / "model.onnx")
-            onnx = os.fspath(folder / "model.onnx")
-        except Unavailable as error:
-            why["onnx"] = str(error)
-    return replace(files, torch=torch, onnx=onnx, why=why)
+    place = folder / "inputs.npz"
+    np.savez(place, **dict[str, Any](inputs))
+    files = files_for(artifact, source, peers, inputs, folder)
+    builds = Builds(files, folder, pythons)
+    return _Case(builds, inputs, place, truth, label_of(inputs), pythons)
 
 
 @contextmanager
@@ -196,24 +159,36 @@ def _as_missing(missing: dict[str, str], name: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        text = str(error).strip().split("\n", 1)[0]
-        plain = isinstance(error, Unavailable)
-        missing[name] = text if plain else f"{type(error).__name__}: {text}"
+        missing[name] = _reason(error)
+
+
+def _reason(error: Exception) -> str:
+    text = str(error).strip().split("\n", 1)[0]
+    return text if isinstance(error, Unavailable) else f"{type(error).__name__}: {text}"
 
 
 def _latencies(
-    artifact: Artifact, case: _Case, peers: Sequence[Peer], threads: int, seconds: float
+    artifact: Artifact, case: _Case, peers: Sequence[Peer], threads: int, seconds: float, note: Note
 ) -> list[Latency]:
     missing: dict[str, str] = {}
     errors: dict[str, float | None] = {}
-    calls: dict[str, Callable[[], Any]] = {}
-    for peer in peers:
-        with _as_missing(missing, peer.name):
-            session = open_peer(peer, case.files.of(peer), threads)
-            call = session.bind(case.inputs)
-            errors[peer.name] = _error(artifact, case, session.arrays(call()))
-            calls[peer.name] = call
-    times = interleaved(calls, seconds)
+    seats: dict[str, Seat] = {}
+    with ExitStack() as stack:
+        for peer in peers:
+            note(f"preparing {peer.name}, {case.label}")
+            with _as_missing(missing, peer.name):
+                seat = _seat(peer, case, threads)
+                stack.callback(seat.close)
+                errors[peer.name] = _error(artifact, case, seat.outputs())
+                seats[peer.name] = seat
+        note(f"timing {case.label}, {threads} thread(s)")
+        turns = {name: seat.turn for name, seat in seats.items()}
+        lost: Callable[[str, Exception], None] = lambda name, error: missing.update(  # noqa: E731
+            {name: _reason(error)}
+        )
+        times = in_turns(turns, seconds, lost)
+        turns.clear()
+        seats.clear()
     return [
         Latency(
             peer.name,
@@ -227,32 +202,38 @@ def _latencies(
     ]
 
 
+def _seat(peer: Peer, case: _Case, threads: int) -> Seat:
+    path = case.builds.path(peer, threads)
+    python = case.pythons.get(peer.name, "")
+    if peer.apart or python:
+        return Apart(peer, path, threads, case.inputs_file, python)
+    return Here(peer, path, threads, case.inputs)
+
+
 def _error(artifact: Artifact, case: _Case, found: Sequence[Array]) -> float | None:
     """The largest error of output scale."""
-    if case.expected is None:
+    if case.truth is None:
         return None
     names = [spec.name for spec in artifact.outputs]
     if len(found) != len(names):
         raise Unavailable(f"it gives {len(found)} outputs instead of {len(names)}")
-    return max((e.scaled for e in compare(names, case.expected, found, ATOL, RTOL)), default=0.0)
+    errors = compare(names, case.truth.outputs, found, ATOL, RTOL)
+    return max((e.scaled for e in errors), default=0.0)
 
 
-def _deployment(peer: Peer, files: Files, threads: int, inputs: Path) -> Deployment:
+def _deployment(peer: Peer, case: _Case, threads: int) -> Deployment:
     missing: dict[str, str] = {}
     with _as_missing(missing, peer.name):
-        path = files.of(peer)
-        found = measure_fresh(peer, path, threads, inputs)
-        size = sum(file.stat().st_size for file in _with_data(Path(path)))
+        path = case.builds.path(peer, threads)
+        python = case.pythons.get(peer.name, "")
+        found = measure_fresh(peer, path, threads, case.inputs_file, python)
         return Deployment(
-            peer.name, found["load"], int(found["peak"]), size, installed_bytes(peer) or None
+            peer.name,
+            found.load,
+            found.peak,
+            size_of(path),
+            found.runtime_bytes or None,
+            build=case.builds.seconds.get(peer.name),
+            version=found.version,
         )
     return Deployment(peer.name, missing=missing[peer.name])
-
-
-def _with_data(path: Path) -> list[Path]:
-    """A model file and the weights that lie beside it."""
-    beside = {
-        ".pt": path.with_suffix(".pt2"),
-        ".onnx": path.with_name(path.name + ".data"),
-    }.get(path.suffix)
-    return [path, beside] if beside is not None and beside.exists() else [path]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,10 @@ import numpy as np
 _TURN = 0.02  # seconds a turn lasts at least, so that caches belong to whose turn it is
 _REST = 0.002  # seconds between turns, for another runtime's spinning threads to go to sleep
 _WARM_CALLS, _WARM_SECONDS = 3, 0.2
+_ENOUGH = 2.0  # seconds after which the slow are warm
+
+Clock = Callable[[], float]
+Turn = Callable[[int], list[float]]  # makes so many calls; the seconds each took
 
 
 @dataclass(frozen=True)
@@ -31,41 +36,76 @@ class Times:
         return Times(float(low), float(middle), float(high), len(samples))
 
 
+def timed(call: Callable[[], Any], clock: Clock = time.perf_counter) -> Turn:
+    """A turn that calls something in this process."""
+    return lambda count: [_time(call, clock) for _ in range(count)]
+
+
 def interleaved(
     calls: Mapping[str, Callable[[], Any]],
     seconds: float,
-    clock: Callable[[], float] = time.perf_counter,
+    clock: Clock = time.perf_counter,
     sleep: Callable[[float], None] = time.sleep,
 ) -> dict[str, Times]:
-    """Time every call for about ``seconds`` in all, turn by turn.
+    """Time every call for about ``seconds`` in all, turn by turn; see :func:`in_turns`."""
+    turns = {name: timed(call, clock) for name, call in calls.items()}
+    return in_turns(turns, seconds, _raise, sleep)
+
+
+def in_turns(
+    turns: Mapping[str, Turn],
+    seconds: float,
+    lost: Callable[[str, Exception], None],
+    sleep: Callable[[float], None] = time.sleep,
+) -> dict[str, Times]:
+    """Give each its turns until it has had about ``seconds`` in all.
 
     A turn's first call pays for the caches that the others used, and is not counted where a turn
-    has several.
+    has several. Whoever raises is out: ``lost`` is told its name and the error.
     """
-    turns = {name: _calls_a_turn(call, clock) for name, call in calls.items()}
-    samples: dict[str, list[float]] = {name: [] for name in calls}
-    used = dict.fromkeys(calls, 0.0)
-    while calls and min(used.values()) < seconds:
-        for name, call in calls.items():
-            if used[name] >= seconds:
-                continue
+    counts: dict[str, int] = {}
+    samples: dict[str, list[float]] = {}
+    used: dict[str, float] = {}
+    for name, turn in turns.items():
+        with _out(name, lost):
+            counts[name] = _calls_a_turn(turn)
+            samples[name], used[name] = [], 0.0
+    while waiting := [name for name in samples if used[name] < seconds]:
+        for name in waiting:
             sleep(_REST)
-            found = [_time(call, clock) for _ in range(turns[name])]
-            used[name] += sum(found)
-            samples[name] += found[1:] if len(found) > 1 else found
+            with _out(name, lost, samples):
+                found = turns[name](counts[name])
+                used[name] += sum(found)
+                samples[name] += found[1:] if len(found) > 1 else found
     return {name: Times.of(found) for name, found in samples.items()}
 
 
-def _time(call: Callable[[], Any], clock: Callable[[], float]) -> float:
+@contextmanager
+def _out(
+    name: str, lost: Callable[[str, Exception], None], samples: dict[str, list[float]] | None = None
+) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if samples is not None:
+            del samples[name]
+        lost(name, error)
+
+
+def _raise(name: str, error: Exception) -> None:
+    raise error
+
+
+def _time(call: Callable[[], Any], clock: Clock) -> float:
     start = clock()
     call()
     return clock() - start
 
 
-def _calls_a_turn(call: Callable[[], Any], clock: Callable[[], float]) -> int:
+def _calls_a_turn(turn: Turn) -> int:
     """Warm up; how many calls fill a turn."""
     best, total, count = float("inf"), 0.0, 0
-    while count < _WARM_CALLS or total < min(_WARM_SECONDS, 50 * best):
-        taken = max(_time(call, clock), 1e-9)
+    while total < _ENOUGH and (count < _WARM_CALLS or total < min(_WARM_SECONDS, 50 * best)):
+        taken = max(turn(1)[0], 1e-9)
         best, total, count = min(best, taken), total + taken, count + 1
     return max(1, int(np.ceil(_TURN / best))) + (1 if best < _TURN else 0)

@@ -10,7 +10,9 @@ import numpy as np
 import openvino
 
 
-class _Session:
+class OpenVinoSession:
+    """An inference request."""
+
     def __init__(self, compiled: Any) -> None:
         self.names = {name: port for port in compiled.inputs for name in port.get_names()}
         self.request = compiled.create_infer_request()
@@ -23,11 +25,12 @@ class _Session:
         return [np.array(x) for x in outputs.values()]
 
 
-def open(path: str, threads: int) -> _Session:
-    """Load an .onnx file on the CPU."""
-    settings = {
-        "INFERENCE_NUM_THREADS": threads,
-        "INFERENCE_PRECISION_HINT": "f32",
-        "PERFORMANCE_HINT": "LATENCY",
-    }
-    return _Session(openvino.Core().compile_model(path, "CPU", settings))
+def load(path: str, threads: int, **settings: str) -> OpenVinoSession:
+    """Load an .onnx file on the CPU with further settings."""
+    common = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY"}
+    return OpenVinoSession(openvino.Core().compile_model(path, "CPU", {**common, **settings}))
+
+
+def open(path: str, threads: int) -> OpenVinoSession:
+    """Load an .onnx file on the CPU, in float32 whatever the CPU would like better."""
+    return load(path, threads, INFERENCE_PRECISION_HINT="f32")

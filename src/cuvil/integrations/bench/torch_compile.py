@@ -1,4 +1,4 @@
-"""PyTorch's own compiler."""
+"""PyTorch's own compiler, with the weights frozen."""
 
 from __future__ import annotations
 
@@ -16,4 +16,8 @@ def open(path: str, threads: int) -> TorchSession:
         raise Unavailable("torch.compile needs a C++ compiler, and there is none")
     torch.set_num_threads(threads)
     bundle = load_bundle(path)
-    return TorchSession(torch.compile(bundle.module(), dynamic=False), bundle, threads)
+    module = bundle.module()
+    for weight in module.parameters():
+        weight.requires_grad_(False)  # frozen only without gradients
+    compiled = torch.compile(module, dynamic=False, options={"freezing": True})
+    return TorchSession(compiled, bundle, threads)

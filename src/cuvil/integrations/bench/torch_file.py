@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,10 +11,11 @@ from typing import Any
 
 import torch
 
-from cuvil.frontends.torch_export.source import TorchSource
+from cuvil.frontends.torch_export.source import TorchSource, run_eager
 from cuvil.frontends.torch_export.tree import TreeBuilder, rebuild
 from cuvil.frontends.torch_export.weights import to_numpy, to_tensor
 from cuvil.integrations.bench.peers import Unavailable
+from cuvil.integrations.bench.truth import as_float64
 
 Program = torch.export.ExportedProgram
 
@@ -66,6 +68,22 @@ def load_bundle(path: str) -> Bundle:
     if model is None:
         model = torch.export.load(Path(path).with_suffix(".pt2"))
     return Bundle(model, call, tree, names)
+
+
+def doubled(source: TorchSource, inputs: Mapping[str, Any]) -> list[Any] | None:
+    """The outputs of the model and of its float inputs in float64; None where it can't be run so:
+    it is no module, or it mixes in tensors of other types."""
+    if not isinstance(source.model, torch.nn.Module):
+        return None
+    given = {n: as_float64(array) for n, array in inputs.items()}
+    try:
+        model = copy.deepcopy(source.model).double()
+        args, kwargs = rebuild(
+            source.tree, source.call, [to_tensor(given[n]) for n in source.names]
+        )
+        return run_eager(model, args, kwargs)
+    except Exception:  # of any kind: the model's own code runs here
+        return None
 
 
 class TorchSession:
