@@ -14,6 +14,7 @@ from cuvil.analysis.contraction_views import (
 )
 from cuvil.analysis.index_map import View, trace_view
 from cuvil.codegen.contraction_call import Call
+from cuvil.codegen.finish import Finish, finish_of, set_finish
 from cuvil.codegen.kernel import THREADS, Kernel
 from cuvil.errors import CuvilError, UnsupportedNode, UnsupportedOpError
 from cuvil.ir.core import Op, Value
@@ -64,10 +65,12 @@ def _matmul(op: Op, main: Op, facts: Facts, target: Target) -> Kernel:
 
 def _matmul_result(call: Call, form: MatmulForm) -> None:
     shape = call.main.type.shape
-    if call.plain():
+    finish = finish_of(call.op, call.main)
+    if finish is not None or call.plain():
         call.set("c", call.names[0])
         call.set("c_batch", mul(form.m, form.n))
         call.set("c_row", form.n)
+        set_finish(call, finish or Finish())
     elif form.shared:
         call.epilogue(shape[:-1], form.n)
     else:
@@ -264,8 +267,10 @@ def _conv(op: Op, main: Op, facts: Facts, target: Target) -> Kernel:
             names = ("ConvArgs", "conv_f32", "conv.hpp")
         call.set("w_packed", call.constant(weight, packing))
     call.set("scratch", call.scratch(scratch))
-    if call.plain():
+    finish = finish_of(op, main) if names[0] == "ConvArgs" else None
+    if finish is not None or call.plain():
         call.set("y", call.names[0])
+        set_finish(call, finish or Finish())
     else:
         call.epilogue(main.type.shape[:-1], main.type.shape[-1])
     return call.finish(*names)

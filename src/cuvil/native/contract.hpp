@@ -11,6 +11,7 @@
 // and may build its table in the request's `table` (one tap) or in that thread's scratch; the
 // result is valid until the thread's next prepare.
 // A Multiply computes one register tile; it takes what multiply_tile takes, which is the usual one.
+// Only the usual one knows `finish`.
 #pragma once
 #include "epilogue.hpp"
 #include "threads.hpp"
@@ -29,6 +30,7 @@ struct Contraction {
   int64_t min_panels;      // panels a block has at least, when there are as many
   Epilogue epilogue;
   Pool* pool;
+  Finish finish = {};
 };
 
 // Rows at a multiple of 4 KB apart share one set of a first-level cache (8 ways of 32 KB, 12 of 48
@@ -97,6 +99,7 @@ inline void contract_item(const Contraction& p, const Cut& cut, const Source& so
   const int64_t last_tile = min64(cut.row_tiles, first_tile + cut.strip_tiles);
   const int64_t last_panel = min64(cut.panels, (block + 1) * cut.block_panels);
   const int64_t m0 = cut.first_row(first_tile);
+  const int64_t first_column = p.batch_is_columns ? batch * p.n : 0;
   const float* b = p.b + batch * p.b_batch;
   const float* table[MR];
   TileOperands rows = {};
@@ -114,23 +117,24 @@ inline void contract_item(const Contraction& p, const Cut& cut, const Source& so
         rows = source.prepare({batch, m0 + done, mr, thread, table});
       for (int64_t panel = panel0; panel < panel1; ++panel) {
         const int64_t cols = min64(NR, p.n - panel * NR);
-        multiply(rows, mr, b + panel * p.k * NR, out + done * ld + (panel - panel0) * NR, ld, cols,
-                 !direct);
+        float* const tile_out = out + done * ld + (panel - panel0) * NR;
+        const Finish finish = p.finish.at(first_column + panel * NR, tile_out - p.c);
+        multiply(rows, mr, b + panel * p.k * NR, tile_out, ld, cols, !direct,
+                 direct && p.finish.wanted() ? &finish : nullptr);
       }
       done += mr;
     }
     if (!direct) {
-      const int64_t column = p.batch_is_columns ? batch * p.n + n0 : n0;
-      p.epilogue.fn(p.epilogue.ctx, buffer, ld, p.batch_is_columns ? 0 : batch, m0, done, column,
-                    n1 - n0);
+      p.epilogue.fn(p.epilogue.ctx, buffer, ld, p.batch_is_columns ? 0 : batch, m0, done,
+                    first_column + n0, n1 - n0);
     }
   }
 }
 
 struct FloatTile {
   void operator()(const TileOperands& a, int64_t mr, const float* b, float* out, int64_t ld,
-                  int64_t cols, bool whole_vectors) const {
-    multiply_tile(a, mr, b, out, ld, cols, whole_vectors);
+                  int64_t cols, bool whole_vectors, const Finish* finish) const {
+    multiply_tile(a, mr, b, out, ld, cols, whole_vectors, finish);
   }
 };
 

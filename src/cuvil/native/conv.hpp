@@ -28,6 +28,7 @@ struct ConvArgs {
   Epilogue epilogue;
   void* scratch;
   Pool* pool;
+  Finish finish = {};
 };
 
 void conv_f32(const ConvArgs& args);

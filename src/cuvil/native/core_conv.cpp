@@ -170,14 +170,14 @@ void conv_f32(const ConvArgs& a) {
   if (pixels <= 0 || og <= 0) return;
   if (is_matrix_product(a)) {
     gemm_f32({1, pixels, og, cg, a.x, 0, cg, 1, a.w_packed, 0, a.y, 0, og, a.epilogue, a.scratch,
-              a.pool});
+              a.pool, a.finish});
     return;
   }
   const int64_t k = int64_t(a.kd) * a.kh * a.kw * cg;
   const int64_t row_limit = tile_rows_at(a.sw * a.c, cg);
   const int64_t group_size = packed_b_size(k, og);
-  const Contraction p = {a.groups, pixels, og,   k,         a.w_packed, group_size, a.y,
-                         og,       a.oc,   true, row_limit, 1,          a.epilogue, a.pool};
+  const Contraction p = {a.groups, pixels,    og, k,          a.w_packed, group_size, a.y, og, a.oc,
+                         true,     row_limit, 1,  a.epilogue, a.pool,     a.finish};
   contract(p, PixelRows(a));
 }
 

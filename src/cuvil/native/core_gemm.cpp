@@ -79,8 +79,9 @@ void gemm_f32(const GemmArgs& a) {
   const int64_t row_limit = a.a_col == 1 ? tile_rows_at(a.a_row, a.k) : MR;
   // Gathered rows should serve several panels before they are gathered again.
   const int64_t min_panels = a.a_col == 1 ? 1 : 8;
-  const Contraction p = {a.batch,   a.m,     a.n,   a.k,       a.b,        a.b_batch, a.c,
-                         a.c_batch, a.c_row, false, row_limit, min_panels, a.epilogue, a.pool};
+  const Contraction p = {a.batch, a.m,       a.n,        a.k,        a.b,    a.b_batch,
+                         a.c,     a.c_batch, a.c_row,    false,      row_limit, min_panels,
+                         a.epilogue, a.pool, a.finish};
   contract(p, MatrixRows{a});
 }
 

@@ -111,7 +111,7 @@ struct ByteTile {
   }
 
   void operator()(const TileOperands& a, int64_t mr, const float* b, float* out, int64_t ld,
-                  int64_t cols, bool whole_vectors) const {
+                  int64_t cols, bool whole_vectors, const Finish*) const {
     const int64_t vectors = ceil_div(cols, VL);
     const int64_t tail = whole_vectors ? VL : cols - (vectors - 1) * VL;
     select_vectors<NR / VL>(a, mr, (const int32_t*)b, (int32_t*)out, ld, vectors, tail);

@@ -19,6 +19,24 @@ struct Epilogue {
   const void* ctx;
 };
 
+// The epilogues that most layers have, done while the tile is in registers:
+//   c = min(max(sum + bias[n] + residual[m, n], low), high)
+// each part only where it is wanted, in this order; NaN stays NaN. residual lies as c does. Used
+// where `wanted` and there is no function.
+struct Finish {
+  const float* bias;
+  const float* residual;
+  float low, high;
+  bool clamped;
+
+  bool wanted() const { return bias || residual || clamped; }
+  // For a tile that begins `columns` to the right, and `offset` elements of c further on.
+  Finish at(int64_t columns, int64_t offset) const {
+    return {bias ? bias + columns : nullptr, residual ? residual + offset : nullptr, low, high,
+            clamped};
+  }
+};
+
 // A tile holds up to four panels of columns, or, when there are fewer columns, up to four register
 // tiles of rows.
 constexpr int64_t EPILOGUE_PANELS = 4;

@@ -26,6 +26,7 @@ struct GemmArgs {
   Epilogue epilogue;
   void* scratch;
   Pool* pool;
+  Finish finish = {};
 };
 
 void gemm_f32(const GemmArgs& args);

@@ -9,7 +9,7 @@
 // that a single row (mr == 1) keeps ROW_CHAINS partial sums over k mod ROW_CHAINS: a lone row would
 // otherwise wait for the latency of each addition.
 #pragma once
-#include "vec.hpp"
+#include "epilogue.hpp"
 
 namespace cuvil {
 
@@ -21,8 +21,9 @@ struct TileOperands {
 };
 
 // Stores columns [0, cols), 0 < cols <= NR. With whole_vectors it may store up to the next multiple
-// of VL.
+// of VL. `finish`, if given, is of this tile: its residual has the rows' stride ld, and bias and
+// residual are read for columns [0, cols) only, so it goes without whole_vectors.
 void multiply_tile(const TileOperands& a, int64_t mr, const float* b, float* out, int64_t ld,
-                   int64_t cols, bool whole_vectors);
+                   int64_t cols, bool whole_vectors, const Finish* finish = nullptr);
 
 }  // namespace cuvil

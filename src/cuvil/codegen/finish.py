@@ -1,0 +1,107 @@
+"""The part of a contraction's epilogue that the native kernels do in registers (epilogue.hpp,
+Finish): a bias, a residual, a clamp, in this order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cuvil.codegen.contraction_call import Call
+from cuvil.ir.core import Op, Value
+from cuvil.ir.types import F32
+from cuvil.passes.matching import scalar_of
+
+
+@dataclass
+class Finish:
+    """``bias`` is a vector over columns, ``residual`` lies as the result does."""
+
+    bias: Value | None = None
+    residual: Value | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+def finish_of(op: Op, main: Op) -> Finish | None:
+    """What follows ``main`` in a fused op, if it is nothing but what Finish has."""
+    block = op.regions[0]
+    results = block.terminator.operands
+    if len(results) != 1 or main.type.dtype != F32:
+        return None
+    # A value that is also read elsewhere is still the only one that is stored.
+    found, value = Finish(), results[0]
+    for step in (_take_high, _take_low, _take_residual, _take_bias):
+        value = step(found, value, main)
+    return found if value is main.results[0] else None
+
+
+def _take_high(found: Finish, value: Value, main: Op) -> Value:
+    rest, found.high = _without_scalar(value, "min")
+    return rest
+
+
+def _take_low(found: Finish, value: Value, main: Op) -> Value:
+    rest, found.low = _without_scalar(value, "max")
+    return rest
+
+
+def _without_scalar(value: Value, name: str) -> tuple[Value, float | None]:
+    op = value.op
+    if op is None or op.short != name or op.type.dtype != F32:
+        return value, None
+    for a, b in (op.operands, op.operands[::-1]):
+        number = scalar_of(b)
+        if number is not None and number == number:
+            return a, float(number)
+    return value, None
+
+
+def _take_residual(found: Finish, value: Value, main: Op) -> Value:
+    op = value.op
+    if op is None or op.short != "add" or op.type != main.type:
+        return value
+    for a, b in (op.operands, op.operands[::-1]):
+        if b.op is None and b.type == main.type and a.op is not None:
+            found.residual = b
+            return a
+    return value
+
+
+def _take_bias(found: Finish, value: Value, main: Op) -> Value:
+    op = value.op
+    if op is None or op.short != "add" or op.type != main.type:
+        return value
+    for a, b in (op.operands, op.operands[::-1]):
+        if a is main.results[0] and (vector := _column_vector(b, main)) is not None:
+            found.bias = vector
+            return a
+    return value
+
+
+def _column_vector(value: Value, main: Op) -> Value | None:
+    """The argument that is broadcast along rows, of which it has one number a column."""
+    source = value
+    if value.op is not None:
+        if value.op.short != "broadcast":
+            return None
+        source = value.op.operands[0]
+    shape = source.type.shape
+    columns = main.type.shape[-1]
+    if source.op is not None or source.type.dtype != F32 or not shape:
+        return None
+    return source if shape[-1] == columns and all(d == 1 for d in shape[:-1]) else None
+
+
+def set_finish(call: Call, finish: Finish) -> None:
+    """Fill ``args.finish``, and let the kernel write to the output itself."""
+    names = {"bias": finish.bias, "residual": finish.residual}
+    for name, value in names.items():
+        if value is not None:
+            call.set(f"finish.{name}", call.kernel.buffer(value, name))
+    if finish.low is not None or finish.high is not None:
+        call.set("finish.low", _number(finish.low, "-__builtin_inff()"))
+        call.set("finish.high", _number(finish.high, "__builtin_inff()"))
+        call.set("finish.clamped", "true")
+
+
+def _number(value: float | None, missing: str) -> str:
+    return missing if value is None else f"{value!r}f"
