@@ -352,3 +352,26 @@ def test_division_of_a_size_that_may_be_negative_becomes_a_constraint() -> None:
     module = check(model(nodes, {"x": (FLOAT, ("n",))}, ["y"], constants), {"x": floats(9)})
     with pytest.raises(ShapeConstraintError, match="n"):
         run_module(module, {"x": floats(3)})
+
+
+@pytest.mark.parametrize("op", ["NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"])
+def test_losses_refuse_targets_and_weights_of_other_sizes(op: str) -> None:
+    loss = node(op, ["x", "t", "w"], ["y"], reduction="none")
+    x, t = np.zeros((2, 3, 4), np.float32), np.zeros((2, 4), I64)
+
+    def proto(*sizes: Any) -> Any:
+        types = {"x": (FLOAT, sizes[:3]), "t": (INT64, sizes[3:5]), "w": (FLOAT, sizes[5:])}
+        return model([loss], types, ["y"], opset=13)
+
+    for sizes, said in (
+        ((2, 3, 4, 1, 4, 3), "dimension 0 of the targets"),
+        ((2, 3, 4, 2, 3, 3), "dimension 1 of the targets"),
+        ((2, 3, 4, 2, 4, 4), "one weight a class"),
+    ):
+        with pytest.raises(InvalidModelError, match=said):
+            capture_onnx(proto(*sizes))
+    module = capture_onnx(proto("n", "c", "d", "m", "e", "k"))
+    for targets, weights in ((t[:1], 3), (t[:, :3], 3), (t, 4)):
+        feed = {"x": x, "t": targets, "w": np.ones(weights, np.float32)}
+        with pytest.raises(ShapeConstraintError):
+            run_module(module, feed)

@@ -15,6 +15,7 @@ from cuvil.frontends.onnx import (  # noqa: F401  (all of them are found by thei
     table_deform,
     table_elementwise,
     table_linear,
+    table_loss,
     table_ml_encode,
     table_ml_features,
     table_ml_linear,
