@@ -293,3 +293,18 @@ def test_fx_graph_module() -> None:
     model = torch.fx.symbolic_trace(Small())
     module = capture_torch(model, (torch.randn(2, 4),), {}, ["batch"])
     assert_same(module, model, (torch.randn(1, 4),))
+
+
+def test_an_end_that_counts_from_the_back() -> None:
+    """x[-n:] of n elements is all of them, of more its last ones."""
+
+    def ends(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        n = y.shape[0]
+        return y[-n:] * 2, x[-n:], x[:-n]
+
+    x, y = torch.arange(6.0), torch.arange(2.0)
+    dynamic = {"args_0": {0: "m"}, "args_1": {0: "n"}}
+    module = capture_torch(Fn(ends), (x, y), dynamic=dynamic)
+    for n in (1, 2, 5):
+        for have, want in zip(interpret(module, [x, x[:n]]), ends(x, x[:n]), strict=True):
+            assert have.tolist() == want.tolist()

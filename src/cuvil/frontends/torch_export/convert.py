@@ -16,7 +16,7 @@ from cuvil.frontends.torch_export.control import HIGHER_ORDER
 from cuvil.frontends.torch_export.custom import registered_rule
 from cuvil.frontends.torch_export.emit import TorchEmitter
 from cuvil.frontends.torch_export.pairs import Pair, part_dtype
-from cuvil.frontends.torch_export.scalars import scalar_result
+from cuvil.frontends.torch_export.scalars import require_truth, scalar_result
 from cuvil.frontends.torch_export.stand_ins import NAMESPACE
 from cuvil.frontends.torch_export.symbols import TorchSymbols, Untranslatable
 from cuvil.frontends.torch_export.table import SILENT, rule_for
@@ -209,7 +209,9 @@ class Converter:
                 found = self.symbols.constraints(expression, str(self.e.loc))
                 self.assumed += [c for c in found if not self.symbols.is_own_bound(c)]
         except Untranslatable as error:
-            raise Refused(f"its condition can't be checked: {error}") from None
+            if not isinstance(node.args[0], Node):
+                raise Refused(f"its condition can't be checked: {error}") from None
+            require_truth(self.e, node.args[0], self.value)
 
     def _range(self, node: Node) -> None:
         size = self.value(node.args[0])

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch.fx import Node
 
 from cuvil.frontends.emitter import Emitter
 from cuvil.frontends.torch_export.call import Refused
@@ -29,6 +30,9 @@ _PYTHON: Mapping[str, Callable[..., Any]] = {
     "truediv": operator.truediv, "floordiv": operator.floordiv, "mod": operator.mod,
     "pow": operator.pow, "neg": operator.neg,
 }  # fmt: skip
+
+
+_COMPARED = ("lt", "le", "gt", "ge", "eq", "ne")
 
 
 def scalar_result(
@@ -87,6 +91,34 @@ def _read(e: Emitter, symbols: TorchSymbols, value: Value, meta: torch.SymInt) -
     e.context.require(dim, ">=", span[0], "torch's range of a number read from a tensor")
     symbols.bind(meta, dim)
     return dim
+
+
+def require_truth(e: Emitter, node: Node, value: Callable[[Any], Any]) -> None:
+    """Demand at run time that a comparison with numbers of a tensor's data holds. Raises Refused
+    where the condition is none."""
+    flag = e.reshape(_truth(e, node, value), (1,))
+    (holds,) = e.bind(e.cast(flag, I64), ["holds"], "whether the model's assertion holds", [1])
+    e.context.require(holds, ">=", 1, "an assertion of the model about its data")
+
+
+def _truth(e: Emitter, item: Any, value: Callable[[Any], Any]) -> Value:
+    """A condition over numbers as a rank-0 bool."""
+    if not isinstance(item, Node) or item.op != "call_function":
+        raise Refused("its condition is no comparison")
+    key = getattr(item.target, "__name__", "")
+    if key in ("sym_not", "not_", "_sym_not"):
+        return e.op("not", _truth(e, item.args[0], value))
+    if key in ("and_", "or_"):
+        return e.op(key[:-1], *(_truth(e, a, value) for a in item.args))
+    sides = [value(a) for a in item.args]
+    plain = all(isinstance(s, (int, Expr)) or _whole(s) for s in sides)
+    if key not in _COMPARED or not plain:
+        raise Refused("its condition is no comparison of whole numbers")
+    return e.op(key, *(_as_i64(e, s) for s in sides))
+
+
+def _whole(item: Any) -> bool:
+    return isinstance(item, Value) and item.type.dtype == I64 and item.type.rank == 0
 
 
 def _float(e: Emitter, key: str, args: Sequence[Any]) -> Value:

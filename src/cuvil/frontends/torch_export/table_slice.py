@@ -23,13 +23,18 @@ def _bounds(c: Call, size: Dim) -> tuple[Dim, Dim, int]:
 
 def from_end(c: Call, end: Dim, size: Dim) -> Dim:
     """A symbolic end that is surely negative counts from the back (a constant one is handled by
-    the slice itself); one whose sign isn't known is required not to be."""
+    the slice itself); one whose sign isn't known is required to have that of the example."""
     if isinstance(end, int):
         return end
     facts = c.e.context.facts
     if facts.nonnegative(end):
         return end
     if facts.nonnegative(add(mul(end, -1), -1)):
+        return add(size, end)
+    if c.e.simplify(add(size, end)) == 0:  # x[-n:] of n elements, also where n is 0
+        return 0
+    if (c.e.traced_size(end) or 0) < 0:
+        c.e.context.require(end, "<", 0, f"{c.name}: {end} counts from the back")
         return add(size, end)
     c.e.context.require(end, ">=", 0, f"{c.name}: {end} doesn't count from the back")
     return end

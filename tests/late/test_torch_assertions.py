@@ -1,0 +1,40 @@
+"""Assertions of a model about its data are checked in each call."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import cuvil
+from cuvil.errors import ShapeConstraintError, UnsupportedOpError
+from cuvil.frontends.torch_export import capture_torch
+from tests.frontends.torch_helper import Fn
+
+
+def lengths_fit(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    torch._check(n.max().item() <= x.shape[0])
+    torch._check(n.min().item() > -3)
+    return x * 2
+
+
+def test_an_assertion_holds_or_the_call_fails() -> None:
+    x = torch.tensor([1.0, -2.0, 0.5, 4.0])
+    model = cuvil.compile(
+        Fn(lengths_fit), (x, torch.tensor([1, -2])), dynamic_dims={"args_0": {0: "rows"}}
+    )
+    np.testing.assert_array_equal(model(x, torch.tensor([4, -2])).numpy(), [2, -4, 1, 8])
+    longer = torch.cat([x, x[:1]])
+    np.testing.assert_array_equal(model(longer, torch.tensor([5, 0])).numpy(), [2, -4, 1, 8, 2])
+    for broken in ([5, 0], [0, -3]):
+        with pytest.raises(ShapeConstraintError, match="an assertion of the model about its data"):
+            model(x, torch.tensor(broken))
+
+
+def test_an_assertion_about_a_fraction_is_refused() -> None:
+    def small(x: torch.Tensor) -> torch.Tensor:
+        torch._check(x.sum().item() < 1.5)
+        return x
+
+    with pytest.raises(UnsupportedOpError, match="no comparison of whole numbers"):
+        capture_torch(Fn(small), (torch.zeros(3),))
