@@ -14,8 +14,10 @@ from onnx.reference import ReferenceEvaluator
 
 import cuvil
 from cuvil.errors import InvalidModelError
+from cuvil.frontends.onnx import capture_onnx
 from cuvil.frontends.onnx.types import dtype_from, tensor_array
 from cuvil.ir.types import DTYPES
+from cuvil.reference.interpreter import run_module
 from tests.frontends.onnx_models import run_ort
 
 Array = np.ndarray[Any, Any]
@@ -325,3 +327,22 @@ def test_a_quantised_model_is_verified_and_saved(tmp_path: Path) -> None:
     got = cuvil.load(tmp_path / "m.cuvilpkg").run({"x": eight})
     want = eight.astype(np.float32) @ (four.astype(np.float32) * 0.5)
     np.testing.assert_allclose(got["y"], want, rtol=1e-5, atol=1e-5)
+
+
+def test_differences_of_32_bits_do_not_wrap_before_they_are_scaled() -> None:
+    x = np.array([-(1 << 31), (1 << 31) - 1, 7], np.int32)
+    zero = np.array([1 << 30, -(1 << 30), -5], np.int32)
+    types = [("x", T.INT32, (3,)), ("s", T.FLOAT, (3,)), ("z", T.INT32, (3,))]
+    proto = helper.make_model(
+        helper.make_graph(
+            [helper.make_node("DequantizeLinear", ["x", "s", "z"], ["y"], axis=0)],
+            "g",
+            [helper.make_tensor_value_info(*row) for row in types],
+            [helper.make_tensor_value_info("y", T.FLOAT, (3,))],
+        ),
+        opset_imports=[helper.make_opsetid("", 21)],
+    )
+    scale = np.array([0.5, 0.25, 2], np.float32)
+    want = (x.astype(np.float64) - zero) * scale
+    (got,) = run_module(capture_onnx(proto), {"x": x, "s": scale, "z": zero})
+    np.testing.assert_allclose(got, want, rtol=1e-6)

@@ -8,7 +8,7 @@ from cuvil.frontends.onnx.knowledge import Codes
 from cuvil.frontends.onnx.node import Handler, Node
 from cuvil.frontends.onnx.types import dtype_from
 from cuvil.ir.core import Value
-from cuvil.ir.types import F32, F64, I2, I4, I32, NARROW_FLOATS, U2, U4, U8, DType
+from cuvil.ir.types import F32, F64, I2, I4, I32, I64, NARROW_FLOATS, U2, U4, U8, DType
 
 
 def _spread(n: Node, parameter: Value, x: Value) -> Value:
@@ -42,13 +42,14 @@ def dequantized(
 ) -> Value:
     """(x - zero) * scale (DequantizeLinear-25), in f32 where the result is no wider, rounded once.
 
-    The difference of integers is one of i32, that of narrow floats one of f32.
+    The difference of integers is one of a type that has it, that of narrow floats one of f32.
     """
     e = n.e
     out = out or (F32 if scale.type.dtype.is_narrow else scale.type.dtype)
     work = F64 if out == F64 else F32
     wide = e.cast(x, F32 if x.type.dtype in NARROW_FLOATS else I32)
     if zero is not None and not _is_zero(n, zero):
+        wide = e.cast(x, I64) if x.type.dtype == I32 else wide
         wide = e.map("sub", wide, e.cast(zero, wide.type.dtype))
     return e.cast(e.map("mul", e.cast(wide, work), e.cast(scale, work)), out)
 
