@@ -193,6 +193,11 @@ def _vision(
     if re.search("levit|glpn|dpt|mobilevit|segformer|pvt|focalnet|efficientnet", config.model_type):
         high, wide = max(high, 64), max(wide, 64)
     channels = getattr(config, "num_channels", 3)
+    if "spatial_shapes" in accepted:
+        patches = torch.randn(2, 16, channels * config.patch_size**2)
+        shapes = torch.tensor([[4, 4], [2, 8]])
+        given = {"pixel_values": patches, "pixel_attention_mask": torch.ones(2, 16).long()}
+        return given | {"spatial_shapes": shapes}, {}
     shape: tuple[int, ...] = (2, channels, high, wide)
     if hasattr(config, "num_frames"):
         shape = (2, config.num_frames, channels, high, wide)

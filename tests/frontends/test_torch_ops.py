@@ -145,6 +145,11 @@ REDUCTIONS: dict[str, Case] = {
     "aminmax": (lambda x: tuple(torch.aminmax(x, dim=1)), floats),
     "argmax": (lambda x: (x.argmax(), x.argmax(1), x.argmin(0, keepdim=True)), ints),
     "any all": (lambda x, y: (x.any(), x.all(1), x.any(0, keepdim=True)), bools),
+    "any all of a check": (
+        lambda x, y: (torch.ops.aten._is_all_true(x), torch.ops.aten._is_any_true(x),
+                      torch.ops.aten._is_all_true(x | ~x), torch.ops.aten._is_any_true(x & ~x)),
+        bools,
+    ),
     "var": (lambda x: (x.var(1, unbiased=False), x.std((0, 1), correction=0)), floats),
     "var_mean": (lambda x: torch.var_mean(x, 1, correction=0, keepdim=True), floats),
     "norm": (lambda x: (x.norm(), x.norm(dim=1), x.norm(1, dim=0), x.norm(3.0, dim=1)), floats),

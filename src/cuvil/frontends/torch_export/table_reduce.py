@@ -246,6 +246,7 @@ RULES: dict[str, Rule] = {
     "aminmax": _aminmax,
     "argmax": _arg("argmax"), "argmin": _arg("argmin"),
     "any": _truth("reduce_any"), "all": _truth("reduce_all"),
+    "_is_any_true": _truth("reduce_any"), "_is_all_true": _truth("reduce_all"),
     "var": _variance, "std": _deviation, "var_mean": _variance_mean, "std_mean": _variance_mean,
     "norm": _norm, "linalg_vector_norm": _norm,
     "logsumexp": _logsumexp, "special_logsumexp": _logsumexp,
