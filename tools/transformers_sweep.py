@@ -115,6 +115,8 @@ def page(results: list[Result]) -> str:
         "",
         "Each architecture in a small configuration with seeded weights, compiled and compared",
         f"with PyTorch by `python -m tools.transformers_sweep --write` ({versions}).",
+        "Weights are scaled so that each layer matters; results with a note *weights as",
+        "initialised* are from before that was done, and say less of early layers.",
         f"{len(right)} of the {len(results)} listed are right; no other gives an artifact.",
         "",
         "| architecture | result | dims | kernels | largest error | note |",
@@ -124,6 +126,9 @@ def page(results: list[Result]) -> str:
         figures = f"{r.kernels} | {r.error:.1e}" if r.state == "right" else " | "
         note = r.note.replace("|", "\\|")
         lines.append(f"| {r.name} | {r.state} | {r.dims} | {figures} | {note} |")
+    missing = sorted(set(ARCHITECTURES) - {r.name for r in results})
+    if missing:
+        lines += ["", f"Not judged so far: {', '.join(missing)}."]
     return "\n".join(lines) + "\n"
 
 
