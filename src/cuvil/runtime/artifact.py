@@ -12,12 +12,21 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from cuvil.errors import ArtifactError, CuvilError, InputError, ShapeConstraintError
-from cuvil.ir.signature import MAX_BYTES, Signature, TensorSpec
+from cuvil.errors import ArtifactError, InputError, ShapeConstraintError
+from cuvil.ir.signature import MAX_BYTES, TensorSpec
 from cuvil.package.format import StrPath
 from cuvil.package.manifest import Manifest
 from cuvil.runtime.arena import EMPTY, Arena
-from cuvil.runtime.arrays import Slot, View, data_field, new_output, view_input, view_output
+from cuvil.runtime.arrays import (
+    Slot,
+    View,
+    data_pointers,
+    new_output,
+    taker,
+    view_input,
+    view_output,
+)
+from cuvil.runtime.failure import failure
 from cuvil.runtime.native import Model
 from cuvil.runtime.profile import Profile
 from cuvil.runtime.profiler import is_profiled, named, take_profile
@@ -25,10 +34,7 @@ from cuvil.runtime.save import save_package
 from cuvil.runtime.tree import CallTree
 
 _MAX_PLANS = 512
-# Codes of native/abi.h.
-_SHAPE, _CONSTRAINT, _MEMORY, _INDEX = 5, 6, 13, 14
 _ndarray, _empty = np.ndarray, np.empty
-_pointer_at = ctypes.c_void_p.from_address
 
 
 class Plan:
@@ -59,16 +65,18 @@ class Artifact:
         self._signature = self._manifest.signature
         self._inputs = tuple(Slot.of(s, "input") for s in self._signature.inputs)
         self._outputs = tuple(Slot.of(s, "output") for s in self._signature.outputs)
-        self._data_field = data_field()
+        self._pointers = data_pointers()
         self._fast = tuple((slot.dtype, slot.size - 1) for slot in self._inputs)
         self._nested = tree if tree is not None and tree.nested else None
         self._rebuild = tree.rebuild if tree is not None and tree.outputs is not None else None
         names = [slot.name for slot in self._inputs]
+        self._take = taker(names)
         self._parameters = list(tree.parameters) if tree and tree.parameters else names
         self._count = len(self._inputs)
         self._pack_inputs = struct.Struct(f"={self._count}Q").pack
         self._pack_outputs = struct.Struct(f"={len(self._outputs)}Q").pack
         self._numpy_outputs = all(slot.dtype is not None for slot in self._outputs)
+        self._output_names = tuple(slot.name for slot in self._outputs)
         self._output_dtypes = tuple(slot.dtype for slot in self._outputs)
         self._local = threading.local()
         # What it was compiled from, set by cuvil.compile and used by cuvil.verify.
@@ -131,7 +139,7 @@ class Artifact:
         """
         values = self._by_name(inputs)
         if not out:
-            return {s.name: v for s, v in zip(self._outputs, self._execute(values))}
+            return dict(zip(self._output_names, self._execute(values)))
         unknown = [name for name in out if name not in {s.name for s in self._outputs}]
         if unknown:
             names = ", ".join(s.name for s in self._outputs)
@@ -216,15 +224,15 @@ class Artifact:
         Whatever isn't an ordinary case (a C-contiguous, aligned NumPy array of the very dtype) goes
         to :meth:`_execute_checked`, which handles all.
         """
-        model, field = self._model, self._data_field
-        if model is None or not field:
+        model, pointers = self._model, self._pointers
+        if model is None or pointers is None:
             return self._execute_checked(self._open(), args, None)
         addresses, shapes = [], []
         try:
             for x, (dtype, mask) in zip(args, self._fast):
                 if type(x) is not _ndarray or x.dtype is not dtype or not x.flags.c_contiguous:
                     return self._execute_checked(model, args, None)
-                address = _pointer_at(id(x) + field).value
+                address = pointers[id(x) >> 3]
                 if address & mask:
                     return self._execute_checked(model, args, None)
                 addresses.append(address)
@@ -234,10 +242,12 @@ class Artifact:
                 return self._execute_checked(model, args, None)
         except (TypeError, ValueError, BufferError):
             return self._execute_checked(model, args, None)
-        outputs = [
-            _empty(shape, dtype) for shape, dtype in zip(plan.outputs, self._output_dtypes)
-        ]
-        targets = self._pack_outputs(*[_pointer_at(id(y) + field).value for y in outputs])
+        outputs, results = [], []
+        for shape, dtype in zip(plan.outputs, self._output_dtypes):
+            y = _empty(shape, dtype)
+            outputs.append(y)
+            results.append(pointers[id(y) >> 3])
+        targets = self._pack_outputs(*results)
         arena = getattr(self._local, "arena", EMPTY)
         if arena.size < plan.workspace:
             arena = self._grow(plan.workspace)
@@ -335,6 +345,11 @@ class Artifact:
         return self._ordered(values, self._parameters)
 
     def _by_name(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
+        if type(values) is dict and len(values) == self._count:
+            try:
+                return self._take(values)
+            except KeyError:
+                pass  # a wrong name, of which more is said below
         if not isinstance(values, Mapping):
             raise InputError(
                 f"inputs are {type(values).__name__}; expected a dict of arrays by name"
@@ -368,24 +383,3 @@ class Artifact:
                     raise InputError(
                         f"out for {slot} shares memory with {other}", hint="pass separate memory"
                     )
-
-
-def failure(
-    signature: Signature, code: int, fault: Sequence[int], table: Mapping[str, int]
-) -> Exception:
-    """What a code of the library means, in plain words; ``table`` has the symbols' values."""
-    try:
-        if code == _SHAPE:
-            signature.check_symbol(signature.symbols[fault[0]].name, fault[1])
-        if code == _CONSTRAINT:
-            signature.check_constraint(signature.numbered[fault[0]], table)
-    except CuvilError as error:
-        return error
-    if code == _INDEX:
-        return InputError(
-            f"the model looked up index {fault[0]} in a dimension of size {max(fault[1], 0)}",
-            hint="check the inputs that hold indices, such as token numbers",
-        )
-    if code == _MEMORY and fault[1] >= 0:
-        return MemoryError(f"no memory for {fault[1]} bytes of a size that was computed")
-    return ShapeConstraintError("the sizes that were computed need too much memory")

@@ -14,7 +14,8 @@ import numpy as np
 
 from cuvil.errors import InputError
 from cuvil.runtime.arrays import Slot, new_output, torch_dtype
-from cuvil.runtime.artifact import Artifact, failure
+from cuvil.runtime.artifact import Artifact
+from cuvil.runtime.failure import failure
 from cuvil.runtime.native import Model, NativeLibrary
 from cuvil.runtime.tree import CallTree
 
