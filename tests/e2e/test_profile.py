@@ -61,6 +61,17 @@ def test_a_convolution_is_counted_by_hand() -> None:
     assert kernel.info.weight_bytes == 4 * 10 * 3 * 3 * 3
 
 
+def test_minimal_filtering_makes_a_quarter_of_the_products() -> None:
+    conv = torch.nn.Conv2d(64, 64, 3, padding=1, bias=False)
+    kernel = only(taken(torch.nn.Sequential(conv), torch.ones(1, 64, 64, 64)), "conv")
+    assert kernel.flops == 2 * 64 * 64 * 64 * 9 * 64 and kernel.info.work == kernel.flops // 4
+    assert kernel.info.weight_bytes == 4 * 36 * 64 * 64  # 6 x 6 points instead of 3 x 3
+    plain = taken(torch.nn.Sequential(conv), torch.ones(1, 64, 64, 64), options={"winograd": False})
+    direct = only(plain, "conv")
+    assert direct.info.work == direct.flops == kernel.flops
+    assert direct.info.weight_bytes == 4 * 9 * 64 * 64
+
+
 def test_a_lookup_reads_the_rows_it_looks_up() -> None:
     class Lookup(torch.nn.Module):
         def __init__(self) -> None:
@@ -201,7 +212,7 @@ def test_a_description_that_cannot_be_read_is_refused(extra: Mapping[str, Any]) 
 
 
 def info(flops: int, activations: int, weights: int, dtype: str = "f32") -> KernelInfo:
-    return KernelInfo(0, "k", "map", (), "", (), (), dtype, flops, activations, weights)
+    return KernelInfo(0, "k", "map", (), "", (), (), dtype, flops, flops, activations, weights)
 
 
 def test_ceilings_are_a_roofline() -> None:
@@ -214,7 +225,7 @@ def test_ceilings_are_a_roofline() -> None:
     bound, least = limit_of(info(1, 1000, small), FAST, large)
     assert bound == "DRAM" and least == pytest.approx(1000 / 100e9 + small / 10e9)
     assert limit_of(info(10**12, 10, 0, "i8"), FAST, 0)[0] == "L2"
-    assert limit_of(replace(info(1, 1, 1), flops=None), FAST, 0) == ("", None)
+    assert limit_of(replace(info(1, 1, 1), work=None), FAST, 0) == ("", None)
 
 
 def test_the_machine_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,23 +7,28 @@ from dataclasses import dataclass
 
 from cuvil.ir.core import Op, Value
 from cuvil.ops.registry import registry
-from cuvil.sym.expr import Dim, add, minimum, mul
+from cuvil.sym.expr import Dim, add, floordiv, minimum, mul
 
 # Movements that may leave out elements of their first operand.
 _PARTIAL = ("slice", "gather", "gather_elements", "gather_nd")
 # Those that read what is asked of them.
 _THROUGH = ("reshape", "transpose", "broadcast")
+# By a convolution's algorithm: the share of the direct sum's products that it makes, and how much
+# larger its weights are, as fractions. F(m x m, 3 x 3) makes (m + 2)^2 products for 9 m^2.
+_ALGORITHMS = {"winograd_2": ((4, 9), (16, 9)), "winograd_4": ((1, 4), (4, 1))}
 
 
 @dataclass(frozen=True)
 class KernelCost:
     """``flops`` counts as the operators' cost rules do: a product's multiply and add as two, any
-    scalar function as one, and a convolution as the direct one. ``reads``, ``weights`` (constants
-    that are read) and ``writes`` are bytes, each tensor once however often it is looked at.
-    ``dtype`` is what most of the work is computed in.
+    scalar function as one, and a convolution as the direct one; ``work`` counts the products that
+    its algorithm makes. ``reads``, ``weights`` (constants that are read) and ``writes`` are bytes,
+    each tensor once however often it is looked at. ``dtype`` is what most of the work is computed
+    in.
     """
 
     flops: Dim
+    work: Dim
     reads: Dim
     weights: Dim
     writes: Dim
@@ -42,7 +47,27 @@ def kernel_cost(op: Op) -> KernelCost:
         else:
             reads = add(reads, size)
     writes = _sum(mul(v.type.elements, v.type.dtype.size) for v in op.results)
-    return KernelCost(_sum(map(_flops, inner)), reads, weights, writes, _dtype(inner, op))
+    flops = [_flops(o) for o in inner]
+    work = [_scaled(f, _algorithm(o)[0]) for f, o in zip(flops, inner, strict=True)]
+    weights = add(weights, _sum(map(_transformed, inner)))
+    return KernelCost(_sum(flops), _sum(work), reads, weights, writes, _dtype(inner, op))
+
+
+def _algorithm(op: Op) -> tuple[tuple[int, int], tuple[int, int]]:
+    return _ALGORITHMS.get(op.attrs.get("algorithm", ""), ((1, 1), (1, 1)))
+
+
+def _scaled(value: Dim, by: tuple[int, int]) -> Dim:
+    return value if by == (1, 1) else floordiv(mul(value, by[0]), by[1])
+
+
+def _transformed(op: Op) -> Dim:
+    """Bytes by which a convolution's transformed weights are larger than those of the model."""
+    factor = _algorithm(op)[1]
+    if factor == (1, 1):
+        return 0
+    weight = op.operands[1].type
+    return _scaled(mul(weight.elements, weight.dtype.size), (factor[0] - factor[1], factor[1]))
 
 
 def _flops(op: Op) -> Dim:

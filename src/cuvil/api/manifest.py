@@ -76,7 +76,7 @@ def profile_of(calls: Sequence[tuple[str, Op]], target: Target) -> dict[str, Any
 
 def _call_record(name: str, op: Op) -> dict[str, Any]:
     cost = kernel_cost(op)
-    sizes = {"flops": cost.flops, "reads": cost.reads, "weights": cost.weights}
+    sizes = {"flops": cost.flops, "work": cost.work, "reads": cost.reads, "weights": cost.weights}
     return {
         "name": name,
         "kind": op.attrs["kind"] if op.short == "fused" else "alone",

@@ -6,9 +6,10 @@ import ctypes
 import struct
 import threading
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -28,10 +29,11 @@ from cuvil.runtime.arrays import (
 )
 from cuvil.runtime.failure import failure
 from cuvil.runtime.native import Model
-from cuvil.runtime.profile import Profile
-from cuvil.runtime.profiler import is_profiled, named, take_profile
 from cuvil.runtime.save import save_package
 from cuvil.runtime.tree import CallTree
+
+if TYPE_CHECKING:
+    from cuvil.runtime.profile import Profile
 
 _MAX_PLANS = 512
 _ndarray, _empty = np.ndarray, np.empty
@@ -167,9 +169,10 @@ class Artifact:
         in the cache. Raises InputError for inputs that don't fit, and for an artifact that was
         loaded without the model that would be built.
         """
-        if is_profiled(self):
-            return take_profile(self, inputs, seconds)
-        if self._profiled is None:
+        # By name: a load, which is to be quick, does not import it.
+        profiler: Any = import_module("cuvil.runtime.profiler")
+        subject: Artifact | None = self if profiler.is_profiled(self) else self._profiled
+        if subject is None:
             build = getattr(self.source, "profiled", None)
             if build is None:
                 raise InputError(
@@ -177,8 +180,10 @@ class Artifact:
                     hint='compile it with options={"profile": True} (cuvil compile --instrument), '
                     "or profile what cuvil.compile returned",
                 )
-            self._profiled = build(self.threads)
-        return take_profile(self._profiled, self.library_inputs(named(self, inputs)), seconds)
+            subject = self._profiled = build(self.threads)
+        given = self.library_inputs(profiler.named(self, inputs))
+        found: Profile = profiler.take_profile(subject, given, seconds)
+        return found
 
     def library_model(self) -> Model:
         """The library with its weights and threads. Raises ArtifactError once closed."""

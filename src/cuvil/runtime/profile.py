@@ -19,8 +19,9 @@ _PLACE = 48
 class KernelInfo:
     """One call in the entry's code, its sizes as the profiled inputs have them.
 
-    ``flops``, ``activation_bytes`` (read and written) and ``weight_bytes`` are of one execution;
-    None where a size was not to be known.
+    Of one execution: ``flops``, ``work`` (those that its algorithm really makes),
+    ``activation_bytes`` (read and written) and ``weight_bytes``; None where a size was not to be
+    known.
     """
 
     number: int
@@ -32,6 +33,7 @@ class KernelInfo:
     outputs: tuple[str, ...]
     dtype: str
     flops: int | None
+    work: int | None
     activation_bytes: int | None
     weight_bytes: int | None
 
@@ -197,6 +199,7 @@ class Profile:
             "seconds": k.seconds,
             "share": self.share(k),
             "flops": k.flops,
+            "work": None if k.info.work is None else k.info.work * k.calls,
             "bytes": k.bytes,
             "gflops": _scaled(k.flop_rate),
             "gbs": _scaled(k.byte_rate),
@@ -252,7 +255,7 @@ def limit_of(
     A roofline of two reads: activations come from where this kernel's own bytes fit, weights from
     where all that a call touches (``touched`` bytes) fits. Writes count as reads.
     """
-    if info.activation_bytes is None or info.weight_bytes is None or info.flops is None:
+    if info.activation_bytes is None or info.weight_bytes is None or info.work is None:
         return "", None
     near = ceilings.level(info.activation_bytes + info.weight_bytes)
     far = ceilings.level(touched)
@@ -262,7 +265,7 @@ def limit_of(
     ]
     memory = sum(seconds for seconds, _ in moves)
     peak = ceilings.peak(info.dtype)
-    compute = info.flops / peak if peak else 0.0
+    compute = info.work / peak if peak else 0.0
     bound = "compute" if compute > memory else max(moves)[1]
     return bound, max(compute, memory)
 

@@ -221,8 +221,8 @@ def _entry(extra: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _info(number: int, record: Mapping[str, Any], table: Mapping[str, int]) -> KernelInfo:
     try:
-        reads, weights, writes, flops = (
-            _size(record[key], table) for key in ("reads", "weights", "writes", "flops")
+        reads, weights, writes, flops, work = (
+            _size(record[key], table) for key in ("reads", "weights", "writes", "flops", "work")
         )
         return KernelInfo(
             number,
@@ -234,6 +234,7 @@ def _info(number: int, record: Mapping[str, Any], table: Mapping[str, int]) -> K
             tuple(_tensor(t, table) for t in record["outputs"]),
             str(record["dtype"]),
             flops,
+            work,
             None if reads is None or writes is None else reads + writes,
             weights,
         )

@@ -62,7 +62,7 @@ def _strip(nodes: Sequence[Node], y: float) -> str:
         width = (WIDTH - 16) * node.share / total
         found += rect(x, y, width, _STRIP - 16, heat(node.share, largest), _told(node))
         if width > 60:
-            found += text(x + 3, y + _STRIP - 2, f"{node.number} {node.name}", "soft", width - 4)
+            found += text(x + 3, y + _STRIP - 2, f"{node.number} {node.name}", "soft", width - 14)
         x += width
     return found
 
