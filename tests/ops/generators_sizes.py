@@ -46,6 +46,12 @@ def _nms(rng: Rng) -> Iterator[Case]:
             for low in (None, 2.0):
                 numbers = (np.int64(most), np.float32(0.4), np.float32(low or 0))
                 yield case(boxes, scores, *numbers, limit=limit, center=center, has_low=bool(low))
+    corner = rng.uniform(0, 9, (2, 150, 2)).astype(np.float32)
+    many = np.concatenate([corner, corner + rng.uniform(0, 2, corner.shape).astype(np.float32)], 2)
+    many[:, ::13, 2], many[:, ::17, 1], many[:, ::19, 3] = np.nan, -np.inf, np.inf
+    scores = rng.integers(0, 50, (2, 2, 150)).astype(np.float32)
+    for share in (0.0, 0.3, 0.9):
+        yield case(many, scores, np.int64(150), np.float32(share), np.float32(0), limit=150)
     odd = np.array([[[0, 0, 2, 2], [0, 0, 2, 2], [1, 1, 1, 1], [np.nan, 0, 2, 2]]], np.float32)
     ranks = np.array([[[np.nan, 1, 1, -np.inf]]], np.float32)
     yield case(odd, ranks, np.int64(9), np.float32(0.5), np.float32(0), limit=4)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cuvil.codegen.kernel import THREADS, Kernel, storage
 from cuvil.codegen.native_call import NativeCall, flag
 from cuvil.ir.core import Op
-from cuvil.sym.expr import mul, symbol
+from cuvil.sym.expr import add, mul, symbol
 from cuvil.sym.facts import Facts
 from cuvil.target.base import Target
 
@@ -50,6 +50,6 @@ def nms(op: Op, facts: Facts, target: Target) -> Kernel:
     call.set("center", flag(op.attrs.get("center")))
     for name, pointer in zip(("picked", "found"), call.outputs, strict=True):
         call.set(name, pointer)
-    size = mul(mul(scores[2], 24), symbol(THREADS))  # native nms_scratch_bytes
+    size = mul(add(mul(scores[2], 32), 320), symbol(THREADS))  # native nms_scratch_bytes
     call.set("scratch", call.scratch(size))
     return call.finish("nms.hpp", "cuvil::nms(args, rc.pool);")

@@ -20,19 +20,41 @@ inline Box box_of(const float* b, bool center) {
   return r;
 }
 
-inline bool overlaps(const Box& a, const Box& b, float threshold) {
-#pragma clang fp contract(off)  // the share is compared with a threshold: no other rounding
-  float common = 1, first = 1, second = 1;
-  for (int i = 0; i < 2; ++i) {
-    const float high = a.high[i] < b.high[i] ? a.high[i] : b.high[i];
-    const float side = high - (a.low[i] > b.low[i] ? a.low[i] : b.low[i]);
-    if (!(side > 0)) return false;
-    common *= side;
-    first *= a.high[i] - a.low[i];
-    second *= b.high[i] - b.low[i];
+// Boxes that were kept, in blocks, so that a new one is compared with a whole block at once. A
+// place without a box has the area 0, which overlaps nothing.
+struct BoxBlock {
+  static constexpr int64_t SIZE = 16;
+  float low[2][SIZE], high[2][SIZE], area[SIZE];
+
+  void clear() {
+    for (int64_t j = 0; j < SIZE; ++j) area[j] = 0;
   }
-  const float joint = first + second - common;
-  return first > 0 && second > 0 && joint > 0 && common / joint > threshold;
+  void put(int64_t j, const Box& box, float size) {
+    for (int i = 0; i < 2; ++i) low[i][j] = box.low[i], high[i][j] = box.high[i];
+    area[j] = size;
+  }
+};
+
+inline float area_of(const Box& box) {
+  return (box.high[0] - box.low[0]) * (box.high[1] - box.low[1]);
+}
+
+// Whether the share of `a`, whose area is above 0, in common with a box of the block is more than
+// the threshold.
+inline bool overlaps_any(const Box& a, float area, const BoxBlock& b, float threshold) {
+#pragma clang fp contract(off)  // the share is compared with a threshold: no other rounding
+  int32_t hits = 0;
+  for (int64_t j = 0; j < BoxBlock::SIZE; ++j) {
+    float side[2];
+    for (int i = 0; i < 2; ++i) {
+      const float high = a.high[i] < b.high[i][j] ? a.high[i] : b.high[i][j];
+      side[i] = high - (a.low[i] > b.low[i][j] ? a.low[i] : b.low[i][j]);
+    }
+    const float common = side[0] * side[1], joint = area + b.area[j] - common;
+    hits |= int32_t(side[0] > 0) & int32_t(side[1] > 0) & int32_t(b.area[j] > 0) &
+            int32_t(joint > 0) & int32_t(common / joint > threshold);
+  }
+  return hits != 0;
 }
 
 struct NmsArgs {
@@ -47,9 +69,10 @@ struct NmsArgs {
   char* scratch;  // nms_scratch_bytes(count) a thread
 };
 
-// Scores in order, and the boxes that were kept.
+// Scores in order, and the boxes that were kept: 32 bytes a box (28 of them used), and a block
+// more.
 constexpr int64_t nms_scratch_bytes(int64_t count) {
-  return count * int64_t(sizeof(uint64_t) + sizeof(Box));
+  return count * 32 + int64_t(sizeof(BoxBlock));
 }
 
 // The order of scores: the greatest first, NaN last, equal ones by position. The positions of up
@@ -60,7 +83,7 @@ inline void nms_row(const NmsArgs& a, int64_t row, char* scratch) {
     bool before(const Item& o) const { return both > o.both; }  // the first in order on top
   };
   Item* items = reinterpret_cast<Item*>(scratch);
-  Box* stay = reinterpret_cast<Box*>(items + a.count);
+  BoxBlock* stay = reinterpret_cast<BoxBlock*>(items + a.count);
   const float* scores = a.scores + row * a.count;
   const float* boxes = a.boxes + row / a.classes * a.count * 4;
   int64_t* picked = a.picked + row * a.limit;
@@ -78,12 +101,15 @@ inline void nms_row(const NmsArgs& a, int64_t row, char* scratch) {
     items[0] = items[--n];
     if (n > 0) sift_down(items, 0, n);
     const Box box = box_of(boxes + at * 4, a.center);
+    const float area = area_of(box);
     bool free = true;
-    for (int64_t j = 0; j < kept && free; ++j) {
-      free = !overlaps(box, stay[j], a.iou);
-    }
+    if (area > 0)
+      for (int64_t j = 0; j * BoxBlock::SIZE < kept && free; ++j)
+        free = !overlaps_any(box, area, stay[j], a.iou);
     if (!free) continue;
-    stay[kept] = box;
+    BoxBlock& block = stay[kept / BoxBlock::SIZE];
+    if (kept % BoxBlock::SIZE == 0) block.clear();
+    block.put(kept % BoxBlock::SIZE, box, area);
     picked[kept++] = at;
   }
   a.found[row] = kept;

@@ -96,7 +96,10 @@ _REASONS: Mapping[str, Mapping[str, Reason]] = MappingProxyType(
                 ("StringNormalizer", "StringConcat", "StringSplit", "RegexFullMatch"),
                 _TEXT,
             ),
-                "ImageDecoder": ("it decodes files", "decode the image before the model"),
+                "ImageDecoder": (
+                    "it decodes files of eight formats, and no decoder is part of an artifact",
+                    "decode the image before the model",
+                ),
         },
         "com.microsoft": {
             "Tokenizer": _TEXT,
