@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cuvil.analysis.index_map import View, merge_dims, row_major, trace_view
 from cuvil.ir.core import Block, Op, Value
-from cuvil.ir.types import BOOL, F32, I8, I32, U8, DType
+from cuvil.ir.types import BF16, BOOL, F32, I8, I32, U8, DType
 from cuvil.sym.expr import Dim, product
 from cuvil.sym.facts import Facts
 
@@ -114,7 +114,8 @@ def operand_fits(op: Op, index: int, facts: Facts) -> bool:
 
 
 def _matmul_operand_fits(op: Op, index: int, view: View, value: Value) -> bool:
-    if index == 0 and is_byte_product(op) and view.strides[-1] != 1 and view.shape[-1] != 1:
+    by_rows = index == 0 and (is_byte_product(op) or is_pair_product(op))
+    if by_rows and (op.attrs.get("trans_a") or not _has_contiguous_rows(view)):
         return False
     lead = merge_dims(view.shape[:-2], view.strides[:-2])
     if lead is None:
@@ -126,6 +127,10 @@ def _matmul_operand_fits(op: Op, index: int, view: View, value: Value) -> bool:
     return True
 
 
+def _has_contiguous_rows(view: View) -> bool:
+    return view.strides[-1] == 1 or view.shape[-1] == 1
+
+
 NATIVE_RANK = {"conv": 5, "conv_transpose": 4}
 """The highest rank whose convolutions have a native kernel."""
 
@@ -133,7 +138,9 @@ NATIVE_RANK = {"conv": 5, "conv_transpose": 4}
 def has_kernel(op: Op) -> bool:
     """Whether this contraction has a native kernel (others are written as plain loops)."""
     if op.short == "matmul":
-        return is_byte_product(op) or all(t == F32 for t in (op.type.dtype, *_dtypes(op)))
+        if is_byte_product(op) or is_pair_product(op):
+            return True
+        return all(t == F32 for t in (op.type.dtype, *_dtypes(op)))
     if op.short == "attention":
         return all(v.type.dtype == F32 for v in op.operands[:3]) and (
             len(op.operands) < 4 or op.operands[3].type.dtype in (F32, BOOL)
@@ -142,7 +149,8 @@ def has_kernel(op: Op) -> bool:
         return op.type.dtype == F32 and all(_is_constant(v) for v in op.operands[1:])
     if op.short in ("conv", "conv_transpose"):
         last = op.type.rank <= NATIVE_RANK[op.short] and bool(op.attrs.get("channels_last"))
-        return last and op.type.dtype == F32 and _is_constant(op.operands[1])
+        fits = is_pair_product(op) or op.operands[0].type.dtype == F32
+        return last and fits and op.type.dtype == F32 and _is_constant(op.operands[1])
     return False
 
 
@@ -156,6 +164,17 @@ def is_byte_product(op: Op) -> bool:
     known = op.short == "matmul" and op.type.dtype == I32 and a in (U8, I8) and b == I8
     turned = op.attrs.get("trans_a") or op.attrs.get("trans_b")
     return known and not turned and _is_constant(op.operands[1])
+
+
+def is_pair_product(op: Op) -> bool:
+    """Whether this matmul or convolution is one of native/gemm_bf16.hpp or conv_bf16.hpp: bf16 by
+    constant bf16 in pairs, summed in f32."""
+    a, b = (v.type for v in op.operands[:2])
+    known = op.short in ("matmul", "conv") and op.type.dtype == F32 and a.dtype == b.dtype == BF16
+    if not known or op.attrs.get("trans_a") or op.attrs.get("trans_b"):
+        return False
+    depth = b.shape[-2 if op.short == "matmul" else 1]
+    return isinstance(depth, int) and depth % 2 == 0 and _is_constant(op.operands[1])
 
 
 def _is_constant(value: Value) -> bool:

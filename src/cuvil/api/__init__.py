@@ -57,15 +57,15 @@ def compile(
 
     ``model``: nn.Module, ExportedProgram, fx.GraphModule, an ONNX ModelProto or its bytes, or the
     path of an .onnx or .pt2 file. ``example_inputs``: a tuple of arguments or a dict of keyword
-    arguments (ONNX: by input name); or ``input_shape`` for one float32 input; or ``input_spec``,
-    a list of (name, dtype, shape). ``dynamic_dims`` names the dims that stay symbolic.
-    ``constraints`` are texts such as ``"seq % 8 == 0"``. ``options`` may hold "fixed_inputs", the
-    values by name of an ONNX model's inputs that decide shapes: they become constants and leave
-    the call; "input_contents", the shapes of the tensors in inputs that are sequences or optional
-    (None for an optional without a value); "opt_level", "jobs" (compilers at once), "fuel"
-    (rewrites at most), "winograd" (False: no minimal filtering in convolutions) and "profile"
-    (True: clocks in the artifact, so that its ``profile`` can be called where it was loaded without
-    the model).
+    arguments (ONNX: by input name); or ``input_shape`` for one float32 input; or ``input_spec``, a
+    list of (name, dtype, shape). ``dynamic_dims`` names the dims that stay symbolic.
+    ``constraints`` are texts such as ``"seq % 8 == 0"``. ``precision`` is "f32" or "bf16", see
+    docs/howto/precision.md. ``options`` may hold "fixed_inputs", the values by name of an ONNX
+    model's inputs that decide shapes: they become constants and leave the call; "input_contents",
+    the shapes of the tensors in inputs that are sequences or optional (None for an optional without
+    a value); "opt_level", "jobs" (compilers at once), "fuel" (rewrites at most), "winograd" (False:
+    no minimal filtering in convolutions) and "profile" (True: clocks in the artifact, so that its
+    ``profile`` can be called where it was loaded without the model).
 
     ``profile`` names a file that gets the compilation's profile and the model's: as a page with a
     heat map of the kernels (.html), the heat map alone (.svg), or a Chrome trace of the compilation

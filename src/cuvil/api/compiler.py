@@ -179,6 +179,7 @@ class Compiler:
             lambda threads: self.build(
                 self._lower(clone_module(captured.module), "fused"), True, threads
             ),
+            self.request.precision,
         )
 
     def build(
@@ -249,6 +250,7 @@ class Compiler:
             trace or Trace(),
             winograd=bool(self.request.options.get("winograd", True)),
             watch=self.stages.step if timed else None,
+            precision=self.request.precision,
         )
         return lower(module, stage, options) if stage != "captured" else module
 
@@ -284,7 +286,10 @@ class Compiler:
             source=plain(module.source),
             weights_bytes=generated.weights.size,
             cuvil_version=__version__,
-            extra=extra_of(module, generated.kernels, calls),
+            extra={
+                **extra_of(module, generated.kernels, calls),
+                "precision": self.request.precision,
+            },
         )
         with self.stages.stage("build"):
             sources = dict(generated.sources)

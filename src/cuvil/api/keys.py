@@ -82,7 +82,7 @@ def build_parts(request: CompileRequest, target: Target, options: Options) -> li
     plain = {k: v for k, v in request.options.items() if k != "fixed_inputs"}
     return [
         repr(target),
-        repr((request.enable_fusion, sorted(plain.items()))),
+        repr((request.enable_fusion, request.precision, sorted(plain.items()))),
         *(f"{k} {Weight(v).digest}" for k, v in sorted(request.fixed_inputs.items())),
         repr((request.verify, options.opt_level)),
         *(f"{op.name} {op.digest}" for op in CUSTOM),

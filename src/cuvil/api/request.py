@@ -12,6 +12,7 @@ import numpy as np
 
 from cuvil.errors import InputError, InvalidModelError
 from cuvil.frontends.archives import holds_script
+from cuvil.passes.precision import PRECISIONS
 from cuvil.sym.dim import Dim
 from cuvil.sym.expr import symbols_of
 from cuvil.sym.parse import parse_dim
@@ -58,8 +59,11 @@ class CompileRequest:
                  if getattr(self, n) is not None]  # fmt: skip
         if len(given) > 1:
             raise InputError(f"give one of {' and '.join(given)}, not both")
-        if self.precision != "f32":
-            raise InputError(f"precision {self.precision!r} is not available", hint='use "f32"')
+        if self.precision not in PRECISIONS:
+            raise InputError(
+                f"precision {self.precision!r} is not available",
+                hint=f"use {' or '.join(map(repr, PRECISIONS))}",
+            )
         for name in self.options:
             if name not in OPTIONS:
                 raise InputError(

@@ -19,8 +19,8 @@ class Source:
     """The captured module, and the source model as a function of flat inputs by name.
 
     ``lower`` brings a copy of a captured module to stage "fused", ``build`` makes an artifact of
-    such a module; both as the artifact itself was made. ``origin`` is the model that was captured.
-    ``profiled`` builds it once more, to be profiled, for a number of threads.
+    such a module; both as the artifact itself was made, for ``precision``. ``origin`` is the model
+    that was captured. ``profiled`` builds it once more, to be profiled, for a number of threads.
     """
 
     module: Module
@@ -31,6 +31,7 @@ class Source:
     enable_fusion: bool = True
     origin: Any = None
     profiled: Callable[[int], Artifact] | None = None
+    precision: str = "f32"
 
 
 class DeferredSource(Source):

@@ -19,6 +19,7 @@ from cuvil.errors import CuvilError, InputError, InvalidModelError, Verification
 from cuvil.ir.clone import clone_module
 from cuvil.ir.core import Module
 from cuvil.ops.custom import CUSTOM
+from cuvil.passes.pipeline import PassOptions
 from cuvil.reference.interpreter import run_module
 from cuvil.runtime.arrays import is_torch_tensor
 from cuvil.runtime.artifact import Artifact
@@ -43,7 +44,7 @@ def check_built(artifact: Artifact, source: Source) -> Report:
     """Verify a fresh build. Raises VerificationError when it disagrees with its source."""
     _check_references(source)
     trials = sorted(_trials(artifact, source, None), key=_elements)
-    allowed = tolerance_of(source.module)
+    allowed = tolerance_of(source.module, source.precision)
     report = _compare_all(artifact.native, source, trials, *allowed, BUILD_SECONDS)[0]
     if not report.cases:
         log.warning("%s is not verified: the model refused all inputs made up for it; %s",
@@ -53,7 +54,7 @@ def check_built(artifact: Artifact, source: Source) -> Report:
         raise VerificationError(
             f"the artifact disagrees with its model; {report}",
             report,
-            hint=advice(source.module),
+            hint=advice(source.module, source.precision),
         )
     return report
 
@@ -102,7 +103,7 @@ def _tolerances(source: Source, atol: float | None, rtol: float | None) -> tuple
     for name, value in (("atol", atol), ("rtol", rtol)):
         if value is not None and not 0 <= value < math.inf:
             raise InputError(f"{name} is {value}", hint="give a number of at least 0")
-    usual = tolerance_of(source.module)
+    usual = tolerance_of(source.module, source.precision)
     return usual[0] if atol is None else atol, usual[1] if rtol is None else rtol
 
 
@@ -138,12 +139,13 @@ def bisect_artifact(
 
     if differ(wanted, meant):
         return Culprit(0, 0, "the captured program already differs from the model", "")
+    options = PassOptions(source.enable_fusion, precision=source.precision)
     found = bisect_meaning(
         source.module,
         lambda module: differ(meant, [run_module(module, x) for x in trials]),
-        source.enable_fusion,
+        options,
     )
-    return found or bisect_build(source.module, wrong_build, source.enable_fusion)
+    return found or bisect_build(source.module, wrong_build, options)
 
 
 def _source_of(artifact: Artifact) -> Source:
@@ -294,7 +296,8 @@ def _allowed(
 ) -> list[Array] | None:
     """How far rounding alone moves the source here; None where that can't be told."""
     try:
-        return movement(source.module, source.run, inputs, artifact.symbols_for(inputs))
+        symbols = artifact.symbols_for(inputs)
+        return movement(source.module, source.run, inputs, symbols, source.precision)
     except Exception as error:  # as in _expected: a moved input may be one that the model refuses
         log.info("how far rounding moves the model can't be told: %s", error)
         return None

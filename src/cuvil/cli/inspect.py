@@ -125,6 +125,7 @@ def _artifact(package: Package) -> Outcome:
     rows = [
         ("name", manifest.name),
         ("target", f"{manifest.target}, {manifest.cpu}"),
+        ("precision", str(manifest.extra.get("precision", "f32"))),
         ("CPU features", " ".join(manifest.cpu_features) or "baseline"),
         ("source", ", ".join(f"{k} {v}" for k, v in manifest.source.items() if v)),
         ("written by", f"cuvil {manifest.cuvil_version}, format {manifest.format_version}"),

@@ -96,7 +96,9 @@ class ModelOptions:
     target: Annotated[
         str, typer.Option(metavar="TARGET", help="Machine to build for: see `cuvil targets`.")
     ] = "native"
-    precision: Annotated[str, typer.Option(metavar="P", help="Arithmetic: f32.")] = "f32"
+    precision: Annotated[
+        str, typer.Option(metavar="P", help="What products with constants multiply: f32 or bf16.")
+    ] = "f32"
     no_fusion: Annotated[
         bool, typer.Option("--no-fusion", help="One kernel an operator, to find a fault.")
     ] = False

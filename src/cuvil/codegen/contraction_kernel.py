@@ -10,6 +10,7 @@ from cuvil.analysis.contraction_views import (
     blocks_form,
     has_kernel,
     is_byte_product,
+    is_pair_product,
     matmul_form,
 )
 from cuvil.analysis.index_map import View, trace_view
@@ -53,6 +54,8 @@ def _matmul(op: Op, main: Op, facts: Facts, target: Target) -> Kernel:
     call.set("a", call.pointer(form.a))
     if is_byte_product(main):
         return _byte_matmul(call, form, target)
+    if is_pair_product(main):
+        return _pair_matmul(call, form, target)
     call.set("a_col", form.a_col)
     _right_operand(call, form, target)
     _matmul_result(call, form)
@@ -86,6 +89,14 @@ def _byte_matmul(call: Call, form: MatmulForm, target: Target) -> Kernel:
     call.set("b_batch", 0 if form.b_batch == 0 else size)
     _matmul_result(call, form)
     return call.finish("GemmI8Args", "gemm_i8", "gemm_i8.hpp")
+
+
+def _pair_matmul(call: Call, form: MatmulForm, target: Target) -> Kernel:
+    call.set("b", call.constant(form.b.base, f"gemm_bf16:{target.nr}"))
+    size = packed_size(floordiv(form.k, 2), form.n, target.nr)
+    call.set("b_batch", 0 if form.b_batch == 0 else size)
+    _matmul_result(call, form)
+    return call.finish("GemmBf16Args", "gemm_bf16", "gemm_bf16.hpp")
 
 
 def _block_matmul(op: Op, main: Op, facts: Facts, target: Target) -> Kernel:
@@ -243,9 +254,13 @@ def _conv(op: Op, main: Op, facts: Facts, target: Target) -> Kernel:
     groups = main.attrs["groups"]
     channels, out_channels = sizes["c"], main.type.shape[-1]
     depthwise = not transposed and groups == channels == out_channels and groups > 1
+    pairs = is_pair_product(main)
+    if pairs:
+        assert isinstance(channels, int)
+        channels = sizes["c"] = channels // 2
     for name, value in sizes.items():
         call.set(name, value)
-    call.set("x", call.pointer(view))
+    call.set("x", f"(const float*)({call.pointer(view)})" if pairs else call.pointer(view))
     taps = product([sizes[k] for k in ("kd", "kh", "kw") if k in sizes])
     assert isinstance(channels, int) and isinstance(taps, int) and isinstance(sizes["kw"], int)
     if depthwise:
@@ -262,10 +277,12 @@ def _conv(op: Op, main: Op, facts: Facts, target: Target) -> Kernel:
             scratch = conv_transpose_scratch(taps, each, target.mr)
             names = ("ConvTransposeArgs", "conv_transpose2d_f32", "conv_transpose.hpp")
         else:
-            packing = f"conv:{groups}:{target.nr}"
+            kind = "conv_bf16" if pairs else "conv"
+            packing = f"{kind}:{groups}:{target.nr}"
             scratch = conv_scratch(taps, sizes["kw"], each, target.mr)
-            names = ("ConvArgs", "conv_f32", "conv.hpp")
-        call.set("w_packed", call.constant(weight, packing))
+            names = ("ConvArgs", "conv_bf16" if pairs else "conv_f32", f"{kind}.hpp")
+        packed = call.constant(weight, packing)
+        call.set("w_packed", f"(const float*){packed}" if pairs else packed)
     call.set("scratch", call.scratch(scratch))
     finish = finish_of(op, main) if names[0] == "ConvArgs" else None
     if finish is not None or call.plain():

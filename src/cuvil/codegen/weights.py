@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cuvil.codegen import packing, packing_layer
+from cuvil.codegen import packing, packing_bf16, packing_layer
 from cuvil.ir.core import Weight
 
 ALIGNMENT = 64
@@ -32,6 +32,15 @@ def _gemm(array: Array, arguments: list[str]) -> Array:
 def _gemm_i8(array: Array, arguments: list[str]) -> Array:
     nr, signed = int(arguments[0]), arguments[1] == "1"
     return _each_matrix(array, lambda m: packing.pack_gemm_i8(m, nr, signed))
+
+
+def _gemm_bf16(array: Array, arguments: list[str]) -> Array:
+    nr = int(arguments[0])
+    return _each_matrix(array, lambda m: packing_bf16.pack_gemm_bf16(m, nr))
+
+
+def _conv_bf16(array: Array, arguments: list[str]) -> Array:
+    return packing_bf16.pack_conv_bf16(array, int(arguments[0]), int(arguments[1]))
 
 
 def _block_rows(array: Array, arguments: list[str]) -> Array:
@@ -62,9 +71,11 @@ def _depthwise(array: Array, arguments: list[str]) -> Array:
 _PACKERS: Mapping[str, Callable[[Array, list[str]], Array]] = {
     "gemm": _gemm,
     "gemm_i8": _gemm_i8,
+    "gemm_bf16": _gemm_bf16,
     "block_codes": _block_rows,
     "block_values": _block_rows,
     "conv": _conv,
+    "conv_bf16": _conv_bf16,
     "winograd": _winograd,
     "conv_transpose": _conv_transpose,
     "depthwise": _depthwise,

@@ -11,7 +11,7 @@
 // and may build its table in the request's `table` (one tap) or in that thread's scratch; the
 // result is valid until the thread's next prepare.
 // A Multiply computes one register tile; it takes what multiply_tile takes, which is the usual one.
-// Only the usual one knows `finish`.
+// Those of f32 sums know `finish`.
 #pragma once
 #include "epilogue.hpp"
 #include "threads.hpp"

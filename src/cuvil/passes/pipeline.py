@@ -21,6 +21,7 @@ from cuvil.passes import (
     layout,
     movement,
     pooling,
+    precision,
 )
 from cuvil.passes.cse import eliminate_common
 from cuvil.passes.fusion import fuse
@@ -51,7 +52,8 @@ def _rules(name: str, *rules: Rule) -> Pass:
 @dataclass
 class PassOptions:
     """What steers the pipeline: fusion on or off, fuel, whether refusals are recorded, whether
-    convolutions may be done by minimal filtering. ``watch`` is told of each pass."""
+    convolutions may be done by minimal filtering, and what contractions with constants multiply.
+    ``watch`` is told of each pass."""
 
     enable_fusion: bool = True
     fuel: int | None = None
@@ -59,6 +61,7 @@ class PassOptions:
     check: bool = False
     winograd: bool = True
     watch: Watch | None = None
+    precision: str = "f32"
 
 
 def _required(rule: Rule) -> Rule:
@@ -84,7 +87,12 @@ def canonical_passes() -> list[Pass]:
 
 def fused_passes(options: PassOptions) -> list[Pass]:
     """canonical -> fused"""
+    narrow = [
+        _rules("narrow-operands", *precision.RULES),
+        Pass("common-subexpressions", eliminate_common),
+    ]
     return [
+        *(narrow if options.precision == "bf16" else []),
         *([_rules("choose-algorithms", *algorithms.RULES)] if options.winograd else []),
         Pass("fuse", lambda rewriter: fuse(rewriter, options.enable_fusion)),
     ]
@@ -118,7 +126,7 @@ def _timed(function: Function, step: Pass, fuel: Fuel, options: PassOptions) -> 
 
 def change_names() -> set[str]:
     """The names of all rules, and of the passes that have none."""
-    passes = [*canonical_passes(), *fused_passes(PassOptions())]
+    passes = [*canonical_passes(), *fused_passes(PassOptions(precision="bf16"))]
     return {item.name for step in passes for item in (step.rules or (step,))}
 
 

@@ -37,7 +37,9 @@ class Culprit:
         return f"rewrite {self.number} of {self.total} makes it wrong: {self.label} at {self.place}"
 
 
-def bisect_meaning(module: Module, wrong: Wrong, enable_fusion: bool = True) -> Culprit | None:
+def bisect_meaning(
+    module: Module, wrong: Wrong, options: PassOptions | None = None
+) -> Culprit | None:
     """The rewrite that changes what a captured module means, or None if none does.
 
     ``wrong`` runs a module of any stage through the reference interpreter. Every rewrite is
@@ -45,19 +47,21 @@ def bisect_meaning(module: Module, wrong: Wrong, enable_fusion: bool = True) -> 
     """
 
     def canonical(fuel: Fuel) -> Module:
-        return _lowered(module, fuel, enable_fusion, fuse=False)
+        return _lowered(module, fuel, options, fuse=False)
 
     found = _search(canonical, wrong, strict=True)
     if found is not None:
         return found
     fuel = Fuel(_PLENTY, strict=True)
-    if wrong(_lowered(module, fuel, enable_fusion, fuse=True)):
+    if wrong(_lowered(module, fuel, options, fuse=True)):
         total = _PLENTY - (fuel.left or 0)
         return Culprit(total, total, "fuse", "the grouping of operators into kernels")
     return None
 
 
-def bisect_build(module: Module, wrong: Wrong, enable_fusion: bool = True) -> Culprit | None:
+def bisect_build(
+    module: Module, wrong: Wrong, options: PassOptions | None = None
+) -> Culprit | None:
     """The rewrite whose result is built wrongly, or None if nothing is wrong.
 
     ``wrong`` builds and runs a module at stage "fused"; one that it can't build (CuvilError)
@@ -65,7 +69,7 @@ def bisect_build(module: Module, wrong: Wrong, enable_fusion: bool = True) -> Cu
     """
 
     def fused(fuel: Fuel) -> Module:
-        return _lowered(module, fuel, enable_fusion, fuse=True)
+        return _lowered(module, fuel, options, fuse=True)
 
     def fails(candidate: Module) -> bool:
         try:
@@ -76,12 +80,12 @@ def bisect_build(module: Module, wrong: Wrong, enable_fusion: bool = True) -> Cu
     return _search(fused, fails, strict=False)
 
 
-def _lowered(module: Module, fuel: Fuel, enable_fusion: bool, *, fuse: bool) -> Module:
+def _lowered(module: Module, fuel: Fuel, options: PassOptions | None, *, fuse: bool) -> Module:
     """A copy after as many rewrites as the fuel allows; stages are not checked."""
     copy = clone_module(module)
     steps = canonical_passes()
     if fuse:
-        steps += fused_passes(PassOptions(enable_fusion))
+        steps += fused_passes(options or PassOptions())
     for step in steps:
         everywhere(copy.main, step, fuel)
     copy.stage = "fused" if fuse else "canonical"

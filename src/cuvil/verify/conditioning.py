@@ -15,10 +15,15 @@ Array = np.ndarray[Any, Any]
 
 
 def outputs_with_noise(
-    module: Module, inputs: Mapping[str, Array], symbols: Mapping[str, int], seed: int = 0
+    module: Module,
+    inputs: Mapping[str, Array],
+    symbols: Mapping[str, int],
+    seed: int = 0,
+    least: float = 0.0,
 ) -> list[Array]:
     """The reference's outputs when each floating result of an op of the body is off by one unit
-    of rounding, up or down at random. Where these leave a tolerance, no build can be judged by it.
+    of rounding (at least ``least``), up or down at random. Where these leave a tolerance, no
+    build can be judged by it.
     """
     rng = np.random.default_rng(seed)
     main = module.main
@@ -35,16 +40,21 @@ def outputs_with_noise(
         results = run_op(op, operands, sizes)
         exact = op.short in ("constant", "reshape")
         for value, array in zip(op.results, results, strict=True):
-            known[id(value)] = array if exact else _noisy(array, rng)
+            known[id(value)] = array if exact else _noisy(array, rng, least)
         for value in op.operands:
             if last[id(value)] is op:
                 known.pop(id(value), None)
     return []
 
 
-def _noisy(array: Array, rng: np.random.Generator) -> Array:
+def unit_of(dtype: np.dtype[Any]) -> float:
+    """The unit of rounding of a floating dtype: bfloat16 is the one that NumPy does not know."""
+    return float(np.finfo(dtype).eps) if dtype.kind == "f" else 2.0**-7
+
+
+def _noisy(array: Array, rng: np.random.Generator, least: float) -> Array:
     if array.dtype.kind != "f" or not is_float(array):
         return array
     signs = rng.integers(0, 2, array.shape, dtype=np.int8) * 2 - 1
-    noisy: Array = array * (1 + signs * np.finfo(array.dtype).eps).astype(array.dtype)
+    noisy: Array = array * (1 + signs * max(unit_of(array.dtype), least)).astype(array.dtype)
     return noisy

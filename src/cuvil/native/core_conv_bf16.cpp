@@ -1,0 +1,22 @@
+// Convolution of bf16: the pixels of core_conv.cpp, whose elements are pairs, on tiles of pairs.
+#include "conv_bf16.hpp"
+
+#include "gemm_bf16.hpp"
+#include "pixel_rows.hpp"
+#include "tile_bf16.hpp"
+
+namespace cuvil {
+
+void conv_bf16(const ConvArgs& a) {
+  const int64_t pixels = a.n * a.od * a.oh * a.ow, og = a.oc / a.groups, cg = a.c / a.groups;
+  if (pixels <= 0 || og <= 0) return;
+  if (is_matrix_product(a)) {
+    gemm_bf16({1, pixels, og, 2 * cg, reinterpret_cast<const uint16_t*>(a.x), 0, 2 * cg,
+               reinterpret_cast<const uint16_t*>(a.w_packed), 0, a.y, 0, og, a.epilogue, a.pool,
+               a.finish});
+    return;
+  }
+  contract(pixel_contraction(a), PixelRows(a), PairTile{});
+}
+
+}  // namespace cuvil

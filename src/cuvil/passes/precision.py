@@ -1,0 +1,131 @@
+"""Contractions with constant weights on bf16 operands, summed in f32.
+
+The rounding stands in the graph: weights become bf16 constants, and a cast stands before what they
+are multiplied with. Movements are taken along, so that the cast is fused with whatever computes
+the elements. Everything else stays f32, results of contractions too. The last dimension summed
+over gets an even size, for kernels read pairs; what is added is zero.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cuvil.ir.core import Op, Value, Weight
+from cuvil.ir.types import BF16, F32
+from cuvil.passes.matching import Array, constant_of
+from cuvil.rewrite.rewriter import Rewriter
+from cuvil.rewrite.rule import Context, Outcome, Refusal, Rule, rule
+
+PRECISIONS = ("f32", "bf16")
+LARGE_TABLE = 1 << 20
+"""Elements from which a table that rows are looked up in is stored as bf16."""
+
+_TAKEN_ALONG = ("reshape", "transpose")
+
+
+def _rounded(array: Array) -> Array:
+    """To nearest, ties to even; NaN stays NaN."""
+    out: Array = array.astype(BF16.numpy)
+    return out
+
+
+def _narrow(rw: Rewriter, value: Value) -> Value:
+    op = value.op
+    if op is not None and op.short in _TAKEN_ALONG:
+        return rw.value(op.short, [_narrow(rw, op.operands[0])], **op.attrs)
+    return rw.value("cast", [value], dtype=BF16)
+
+
+def _even(rw: Rewriter, value: Value, axis: int) -> Value:
+    """``value`` with a zero behind each row along ``axis`` if those have an odd size."""
+    size = value.type.shape[axis]
+    if not isinstance(size, int) or size % 2 == 0:
+        return value
+    hi = tuple(int(i == axis) for i in range(value.type.rank))
+    return rw.value("pad", [value], lo=(0,) * value.type.rank, hi=hi, mode="constant", value=0.0)
+
+
+@rule("bf16-matmul", "matmul")
+def narrow_matmul(op: Op, context: Context) -> Outcome:
+    """matmul(a, w) -> matmul(cast(a, bf16), bf16 w) {out = f32}, for a constant w"""
+    reason = _unfit(op)
+    if reason:
+        return Refusal(reason)
+    if op.attrs.get("trans_b"):
+        return Refusal("the weights are transposed")
+
+    def action(rw: Rewriter) -> list[Value]:
+        a, rank = _narrow(rw, op.operands[0]), op.operands[0].type.rank
+        if op.attrs.get("trans_a"):  # pairs lie in rows
+            a = rw.value("transpose", [a], perm=(*range(rank - 2), rank - 1, rank - 2))
+        return [_product(rw, op, _even(rw, a, rank - 1), -2)]
+
+    return action
+
+
+@rule("bf16-conv", "conv")
+def narrow_conv(op: Op, context: Context) -> Outcome:
+    """conv(x, w) -> conv(cast(x, bf16), bf16 w) {out = f32}, for a constant w"""
+    reason = _unfit(op)
+    if reason:
+        return Refusal(reason)
+    if not op.attrs.get("channels_last"):
+        return Refusal("the channels are not last")
+    channels = op.operands[1].type.shape[1]
+    if channels == 1:
+        return Refusal("one channel (of a group) makes no pairs")
+    if op.attrs["groups"] != 1 and channels % 2:
+        return Refusal("a group has an odd number of channels")
+
+    def action(rw: Rewriter) -> list[Value]:
+        x = _even(rw, _narrow(rw, op.operands[0]), op.operands[0].type.rank - 1)
+        return [_product(rw, op, x, 1)]
+
+    return action
+
+
+def _product(rw: Rewriter, op: Op, left: Value, axis: int) -> Value:
+    """The op on ``left`` and its weights, rounded, of an even size along ``axis``."""
+    weight = op.operands[1].op
+    assert weight is not None
+    source = weight.attrs["value"]
+    array = source.array
+    if array.shape[axis] % 2:
+        last = np.zeros_like(array.take([0], axis))
+        array = np.concatenate([array, last], axis)
+    constant = rw.value("constant", value=Weight(_rounded(array), source.name))
+    attrs = {**{k: v for k, v in op.attrs.items() if k != "trans_a"}, "out": F32}
+    return rw.op(op.name, [left, constant, *op.operands[2:]], attrs).result
+
+
+def _unfit(op: Op) -> str:
+    """Why a product can't have bf16 operands; empty if it can."""
+    a, b = op.operands[:2]
+    if any(t != F32 for t in (a.type.dtype, b.type.dtype, op.type.dtype)):
+        return "it is not in f32"
+    if constant_of(b) is None:
+        return "its right operand is not constant"
+    return ""
+
+
+@rule("bf16-table", "gather")
+def narrow_table(op: Op, context: Context) -> Outcome:
+    """gather(table, i) -> cast(gather(bf16 table, i), f32), for a large constant table"""
+    table = constant_of(op.operands[0])
+    if table is None or op.operands[0].type.dtype != F32:
+        return Refusal("the table is not constant, or not f32")
+    if table.size < LARGE_TABLE:
+        return Refusal("the table is small")
+
+    def action(rw: Rewriter) -> list[Value]:
+        source = op.operands[0].op
+        assert source is not None
+        rounded = Weight(_rounded(table), source.attrs["value"].name)
+        constant = rw.value("constant", value=rounded)
+        rows = rw.op("gather", [constant, *op.operands[1:]], op.attrs).result
+        return [rw.value("cast", [rows], dtype=F32)]
+
+    return action
+
+
+RULES: list[Rule] = [narrow_matmul, narrow_conv, narrow_table]

@@ -1,0 +1,195 @@
+"""Products on bf16 operands: what the pass writes into the graph, and what is computed then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cuvil.analysis.contraction_views import is_pair_product
+from cuvil.analysis.wellformed import check_graph
+from cuvil.frontends.emitter import Emitter
+from cuvil.ir.clone import clone_module
+from cuvil.ir.core import Module, Op, Value
+from cuvil.ir.types import BF16, F32, F64, I64, DType, TensorType
+from cuvil.passes import precision
+from cuvil.passes.pipeline import PassOptions, lower
+from cuvil.reference.interpreter import run_module
+from cuvil.rewrite.driver import apply_rules
+from cuvil.rewrite.rewriter import Rewriter, Trace
+from cuvil.sym.expr import Dim, symbol
+from tests.codegen.compile_graph import run_compiled
+
+Array = np.ndarray[Any, Any]
+Left = Callable[[Emitter, Value], Value]
+M = symbol("m")
+CONV: dict[str, Any] = {
+    "strides": (1, 1), "dilations": (1, 1), "pads_lo": (1, 1), "pads_hi": (1, 1), "groups": 1,
+    "has_bias": False, "channels_last": True,
+}  # fmt: skip
+
+
+def options() -> PassOptions:
+    return PassOptions(precision="bf16")
+
+
+def numbers(*shape: int, seed: int = 0) -> Array:
+    rng = np.random.default_rng([seed, *shape])
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def rounded(array: Array) -> Array:
+    """To the nearest bf16, ties to even, by the bits of an f32; as float64."""
+    bits = array.astype(np.float32).view(np.uint32).astype(np.uint64)
+    bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
+    return bits.astype(np.uint32).view(np.float32).astype(np.float64)
+
+
+def product(
+    shape: tuple[Dim, ...], weight: Array, left: Left = lambda e, x: x, dtype: DType = F32,
+    name: str = "matmul", **attrs: Any,
+) -> Module:  # fmt: skip
+    """The absolute value of a product with a constant."""
+    e = Emitter({"m": (0, None)})
+    x = e.input("x", TensorType(shape, dtype))
+    made = e.op(name, left(e, x), e.weight(weight.astype(dtype.numpy)), **attrs)
+    return e.finish([e.op("abs", made)], ["y"])
+
+
+def fused(module: Module) -> Module:
+    return lower(clone_module(module), "fused", options())
+
+
+def pair_products(module: Module) -> list[Op]:
+    return [op for op in fused(module).main.walk() if op.short in ("matmul", "conv")]
+
+
+def check(module: Module, x: Array, want: Array, terms: int) -> None:
+    """Compiled and by the reference: near the product in f64 of what bf16 holds."""
+    (meant,) = run_module(fused(module), {"x": x})
+    (got,) = run_compiled(module, {"x": x}, options())
+    assert got.dtype == np.float32
+    scale = np.abs(want).max(initial=1e-30)
+    np.testing.assert_allclose(meant, want, rtol=1e-6, atol=1e-6 * scale)
+    np.testing.assert_allclose(got, want, rtol=1e-6, atol=(terms + 2) * 2.0**-24 * 4 * scale)
+    (op,) = pair_products(module)
+    assert is_pair_product(op)
+
+
+@pytest.mark.parametrize("k", [2, 7, 40])
+def test_products_round_both_operands(k: int) -> None:
+    w = numbers(k, 45, seed=1)
+    for rows in (0, 1, 5, 40):
+        x = numbers(rows, k)
+        check(product((M, k), w), x, np.abs(rounded(x) @ rounded(w)), k)
+
+
+def test_batches_and_left_operands_in_other_orders() -> None:
+    w = numbers(6, 9, seed=1)
+    x = numbers(2, 5, 6)
+    check(product((2, M, 6), w), x, np.abs(rounded(x) @ rounded(w)), 6)
+    several = numbers(2, 6, 9, seed=2)
+    check(product((2, M, 6), several), x, np.abs(rounded(x) @ rounded(several)), 6)
+    turned = numbers(6, 5)
+    want = np.abs(rounded(turned).T @ rounded(w))
+    check(product((6, M), w, lambda e, x: e.transpose(x, (1, 0))), turned, want, 6)
+    check(product((6, M), w, trans_a=True), turned, want, 6)
+    cut = numbers(5, 11)
+    want = np.abs(rounded(cut[:, 3:9]) @ rounded(w))
+    check(product((M, 11), w, lambda e, x: e.slice(x, 1, 3, 9)), cut, want, 6)
+    odd = numbers(4, 3, 5)
+    third = numbers(5, 9, seed=3)
+    want = np.abs(rounded(odd).transpose(1, 0, 2) @ rounded(third))
+    check(product((4, 3, 5), third, lambda e, x: e.transpose(x, (1, 0, 2))), odd, want, 5)
+
+
+@pytest.mark.parametrize(("channels", "groups"), [(4, 1), (3, 1), (20, 1), (12, 3)])
+def test_convolutions_round_both_operands(channels: int, groups: int) -> None:
+    w = numbers(2 * groups, channels // groups, 3, 3, seed=1)
+    x = numbers(2, 6, 7, channels)
+    module = product((M, 6, 7, channels), w, name="conv", **{**CONV, "groups": groups})
+    padded = np.pad(rounded(x), ((0, 0), (1, 1), (1, 1), (0, 0)))
+    want = np.zeros((2, 6, 7, 2 * groups))
+    each = channels // groups
+    for i, j in np.ndindex(3, 3):
+        window = padded[:, i : i + 6, j : j + 7].reshape(2, 6, 7, groups, each)
+        taps = rounded(w)[:, :, i, j].reshape(groups, 2, each)
+        want += np.einsum("nhwgc,goc->nhwgo", window, taps).reshape(want.shape)
+    check(module, x, np.abs(want), 9 * each)
+
+
+def test_nan_and_infinity_pass() -> None:
+    x = np.array([[1, np.nan], [np.inf, 1], [3.4e38, 0], [1, 1]], np.float32)
+    w = np.array([[1], [2]], np.float32)
+    (got,) = run_compiled(product((4, 2), w), {"x": x}, options())
+    np.testing.assert_array_equal(got[:, 0], [np.nan, np.inf, np.inf, 3])  # 3.4e38 rounds up
+
+
+def test_what_only_products_read_is_stored_as_bf16() -> None:
+    e = Emitter()
+    x = e.input("x", TensorType((4, 8), F32))
+    first = e.op("exp", e.op("matmul", x, e.weight(numbers(8, 6))))
+    second = e.op("matmul", first, e.weight(numbers(6, 4)))
+    module = fused(e.finish([second], ["y"]))
+    kernels = [op for op in module.main.body.ops if op.short == "fused"]
+    assert [[r.type.dtype for r in op.results] for op in kernels] == [[BF16], [BF16], [F32]]
+
+
+def test_readers_share_one_cast() -> None:
+    e = Emitter()
+    x = e.input("x", TensorType((4, 8), F32))
+    products = [e.op("matmul", e.op("abs", x), e.weight(numbers(8, n))) for n in (6, 60)]
+    module = fused(e.finish(products, ["y", "z"]))
+    assert sum(op.short == "cast" for op in module.main.walk()) == 1
+
+
+def table_module(rows: int) -> Module:
+    e = Emitter()
+    at = e.input("at", TensorType((3,), F32))
+    table = e.weight(numbers(rows, 64))
+    return e.finish([e.op("gather", table, e.cast(at, I64), axis=0)], ["y"])
+
+
+def test_large_tables_are_stored_as_bf16() -> None:
+    at = np.array([1, 7, 16383], np.float32)
+    module = table_module(16384)
+    (got,) = run_compiled(module, {"at": at}, options())
+    table = next(op for op in module.main.walk() if op.short == "constant").attrs["value"].array
+    np.testing.assert_array_equal(got, rounded(table[at.astype(int)]))
+    constants = [op for op in fused(module).main.walk() if op.short == "constant"]
+    assert [op.type.dtype for op in constants if op.type.rank == 2] == [BF16]
+
+
+@pytest.mark.parametrize(
+    ("module", "reason"),
+    [
+        (lambda: product((4, 6), numbers(6, 3), dtype=F64), "it is not in f32"),
+        (lambda: product((3, 6), numbers(2, 6), trans_b=True), "the weights are transposed"),
+        (lambda: dynamic(), "its right operand is not constant"),
+        (lambda: image(4, 4, 1, groups=4), "one channel (of a group) makes no pairs"),
+        (lambda: image(6, 4, 3, groups=2), "a group has an odd number of channels"),
+        (lambda: image(6, 4, 6, channels_last=False), "the channels are not last"),
+        (lambda: table_module(10), "the table is small"),
+    ],
+)
+def test_refusals(module: Callable[[], Module], reason: str) -> None:
+    trace = Trace(detailed=True)
+    made = module()
+    apply_rules(Rewriter(made.main, trace=trace), precision.RULES)
+    check_graph(made)
+    said = [text for refusals in trace.refused.values() for text in refusals]
+    assert any(reason in text for text in said), said
+    assert not any(name.startswith("bf16") for name in trace.fired)
+
+
+def image(channels: int, out: int, each: int, **attrs: Any) -> Module:
+    weight = numbers(out, each, 3, 3)
+    return product((1, 6, 6, channels), weight, name="conv", **{**CONV, **attrs})
+
+
+def dynamic() -> Module:
+    e = Emitter()
+    x, y = (e.input(name, TensorType((6, 6), F32)) for name in "xy")
+    return e.finish([e.op("matmul", x, y)], ["z"])
