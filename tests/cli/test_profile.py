@@ -18,7 +18,8 @@ def test_bench_and_inspect_show_each_kernel(cuvil_cli: Call, place: Path) -> Non
     assert [p["inputs"] for p in ran.json["per_kernel"]] == ["x[2, 6]", "x[8, 6]"]
     kernels = ran.json["per_kernel"][1]["kernels"]
     first = next(k for k in kernels if "first" in k["places"])
-    assert first["flops"] >= 2 * 8 * 6 * 5 and first["gflops"] > 0 and first["of_ceiling"] > 0
+    assert first["flops"] >= 2 * 8 * 6 * 5 and first["seconds"] > 0
+    assert first["gflops"] is None or first["gflops"] > 0  # it may be too short to tell
     asked = ("inspect", "net.onnx", *DYNAMIC, "--profile", "--at", "n=8", "--trace", "net.json")
     shown = cuvil_cli(*asked)
     assert shown.code == 0 and "GFLOP/s" in shown.out and "of ceiling" in shown.out

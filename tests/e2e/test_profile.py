@@ -18,7 +18,7 @@ from cuvil.errors import ArtifactError, InputError
 from cuvil.runtime import profiler
 from cuvil.runtime.artifact import Artifact
 from cuvil.runtime.ceilings import Ceilings, ceilings_of
-from cuvil.runtime.profile import KernelInfo, Profile, limit_of, time_text
+from cuvil.runtime.profile import KernelInfo, KernelTime, Profile, limit_of, time_text
 from tests.e2e.models import compile_convnet, compile_transformer, images, transformer_inputs
 from tests.frontends.onnx_models import FLOAT, model, node
 
@@ -44,12 +44,12 @@ def only(profile: Profile, word: str) -> Any:
 
 
 def test_a_matmul_is_counted_by_hand() -> None:
-    kernel = only(taken(torch.nn.Linear(48, 20), torch.ones(7, 48)), "matmul")
-    assert kernel.flops == 2 * 7 * 48 * 20 + 7 * 20  # products, and the bias
-    assert kernel.info.activation_bytes == 4 * (7 * 48 + 7 * 20)
-    assert kernel.info.weight_bytes == 4 * (48 * 20 + 20)
+    kernel = only(taken(torch.nn.Linear(480, 20), torch.ones(70, 480)), "matmul")
+    assert kernel.flops == 2 * 70 * 480 * 20 + 70 * 20  # products, and the bias
+    assert kernel.info.activation_bytes == 4 * (70 * 480 + 70 * 20)
+    assert kernel.info.weight_bytes == 4 * (480 * 20 + 20)
     assert kernel.info.dtype == "f32" and kernel.calls == 1
-    assert kernel.intensity == pytest.approx(kernel.flops / (4 * (336 + 140 + 960 + 20)))
+    assert kernel.intensity == pytest.approx(kernel.flops / (4 * (33600 + 1400 + 9600 + 20)))
     assert kernel.flop_rate == pytest.approx(kernel.flops / kernel.seconds)
 
 
@@ -110,7 +110,7 @@ def test_sizes_are_those_of_the_call() -> None:
         first = next(k for k in profile.kernels if "matmul" in k.info.ops)
         assert first.info.inputs[0] == f"f32[{batch}, {seq}, 32]" or str(seq) in str(first.info)
         assert first.flops == 2 * batch * seq * 32 * 96 + batch * seq * 96
-        assert all(k.flops is not None and k.of_ceiling for k in profile.kernels)
+        assert all(k.flops is not None and k.least for k in profile.kernels)
 
 
 def test_a_loop_runs_its_kernels_many_times() -> None:
@@ -213,6 +213,13 @@ def test_a_description_that_cannot_be_read_is_refused(extra: Mapping[str, Any]) 
 
 def info(flops: int, activations: int, weights: int, dtype: str = "f32") -> KernelInfo:
     return KernelInfo(0, "k", "map", (), "", (), (), dtype, flops, flops, activations, weights)
+
+
+def test_what_is_too_short_to_be_timed_has_no_rate() -> None:
+    short, long = (KernelTime(info(10, 10, 0), 2, t, "L2", 1e-9) for t in (90e-9, 110e-9))
+    assert short.flop_rate is short.byte_rate is short.of_ceiling is None
+    assert long.flop_rate == pytest.approx(20 / 110e-9)
+    assert long.of_ceiling == pytest.approx(1 / 110)
 
 
 def test_ceilings_are_a_roofline() -> None:

@@ -13,6 +13,7 @@ HEADERS = (
     ">of ceiling", "result", "from",
 )  # fmt: skip
 _PLACE = 48
+_SHORTEST = 50e-9  # of one execution: counters step by up to 10 ns, so less gives no rate
 
 
 @dataclass(frozen=True)
@@ -66,13 +67,13 @@ class KernelTime:
 
     @property
     def flop_rate(self) -> float | None:
-        """Operations a second."""
-        return _over(self.flops, self.seconds)
+        """Operations a second; None, as the other rates, for what is too short to be timed."""
+        return _over(self.flops, self._told)
 
     @property
     def byte_rate(self) -> float | None:
         """Bytes a second."""
-        return _over(self.bytes, self.seconds)
+        return _over(self.bytes, self._told)
 
     @property
     def intensity(self) -> float | None:
@@ -82,7 +83,11 @@ class KernelTime:
     @property
     def of_ceiling(self) -> float | None:
         """The share of what this machine could do; 1 is its ceiling."""
-        return _over(self.least, self.seconds)
+        return _over(self.least, self._told)
+
+    @property
+    def _told(self) -> float | None:
+        return self.seconds if self.seconds >= _SHORTEST * self.calls else None
 
 
 @dataclass(frozen=True)
@@ -241,8 +246,8 @@ class Profile:
             "outputs": ", ".join(info.outputs),
             "flops": info.flops,
             "bytes": size,
-            "gflops": _scaled(_over(info.flops, s.end - s.begin)),
-            "gbs": _scaled(_over(size, s.end - s.begin)),
+            "gflops": _scaled(k.flop_rate),
+            "gbs": _scaled(k.byte_rate),
             "bound": k.bound,
         }
 
