@@ -45,7 +45,7 @@ def draw(data: Mapping[int, Mapping[str, Mapping[str, float]]], title: str, path
     import matplotlib
 
     matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "cuvil"
+    matplotlib.rcParams.update({"svg.hashsalt": "cuvil", "svg.fonttype": "none"})
     from matplotlib import pyplot
 
     models = list(dict.fromkeys(name for panel in data.values() for name in panel))
@@ -59,7 +59,7 @@ def draw(data: Mapping[int, Mapping[str, Mapping[str, float]]], title: str, path
     handles, labels = axes[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="lower center", ncols=len(labels), frameon=False)
     figure.suptitle(title, fontsize=11)
-    figure.tight_layout(rect=(0, 0.4 / height, 1, 1))
+    figure.tight_layout(rect=(0, 0.4 / height, 1, 1 - 0.1 / height))
     figure.savefig(path, metadata={"Date": None})
     pyplot.close(figure)
 
@@ -88,8 +88,8 @@ def _panel(axis: Any, models: Sequence[str], panel: Mapping[str, Mapping[str, fl
 
 def _scale(axis: Any, values: Sequence[float]) -> None:
     low, high = min([0.8, *values]), max([2.0, *values])
-    axis.set_xlim(low / 1.15, high * 1.5)
-    marks = [m for m in (0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128) if low / 1.15 <= m <= high * 1.5]
+    axis.set_xlim(low / 1.3, high * 1.5)
+    marks = [m for m in (0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128) if low / 1.3 <= m <= high * 1.5]
     axis.set_xticks(marks, [f"{m:g}" for m in marks])
     axis.minorticks_off()
 
