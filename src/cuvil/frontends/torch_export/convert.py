@@ -194,7 +194,7 @@ class Converter:
             self._assert(node)
         elif key in ("sym_constrain_range", "sym_constrain_range_for_size"):
             self._range(node)
-        elif key not in SILENT:
+        elif key not in SILENT and not all(_of_place(u) for u in node.users):
             args = [self.value(a) for a in node.args]
             self.env[node] = scalar_result(self.e, self.symbols, key, args, meta)
 
@@ -209,6 +209,8 @@ class Converter:
                 found = self.symbols.constraints(expression, str(self.e.loc))
                 self.assumed += [c for c in found if not self.symbols.is_own_bound(c)]
         except Untranslatable as error:
+            if isinstance(node.args[0], Node) and _of_place(node.args[0]):
+                return
             if not isinstance(node.args[0], Node):
                 raise Refused(f"its condition can't be checked: {error}") from None
             require_truth(self.e, node.args[0], self.value)
@@ -356,6 +358,12 @@ class Converter:
         self.env[node] = values if several else values[0]
         if None in values:
             self._lost.add(node)
+
+
+def _of_place(node: Node) -> bool:
+    """Whether it says that a tensor begins at 0 or later in its memory, as every one does."""
+    of: Any = node.args[0] if node.target is operator.ge and node.args[1] == 0 else None
+    return isinstance(of, Node) and op_key(of.target) == "sym_storage_offset"
 
 
 def _rule_of(node: Node) -> Rule | None:

@@ -44,9 +44,38 @@ def _slice(c: Call) -> Value:
     x = c.first
     axis = c.axis("dim") if c.get("dim") is not None else 0
     size = x.type.shape[axis]
+    if c.get("step", 1) == 1 and any(isinstance(c.get(n), Value) for n in ("start", "end")):
+        return _part_by_data(c, x, axis, c.args.get("start"), c.args.get("end"))
     start, stop, step = _bounds(c, size)
     start, stop = from_end(c, start, size), from_end(c, stop, size)
     return c.e.slice(x, axis, start, stop, step)
+
+
+_End = Dim | Value | None
+
+
+def _part_by_data(c: Call, x: Value, axis: int, begin: _End, end: _End) -> Value:
+    """x[begin:end] where an end is a number of the data: its size is a late symbol."""
+    e, size = c.e, x.type.shape[axis]
+    whole = c.as_value(size, I64)
+    start, stop = (_inside(c, at, whole) for at in (begin, end))
+    first = e.scalar(0, I64) if start is None else start
+    count = e.map("max", e.map("sub", whole if stop is None else stop, first), e.scalar(0, I64))
+    most = size if isinstance(size, int) else None
+    what = f"the size of a slice in dimension {axis}"
+    (length,) = e.bind(e.reshape(count, (1,)), ["part"], what, [most])
+    line = e.op("iota", shape=(length,), axis=0, dtype=I64)
+    return e.op("gather", x, e.map("add", line, first), axis=axis)
+
+
+def _inside(c: Call, end: _End, size: Value) -> Value | None:
+    """An end as a number from 0 to the size; a negative one counts from the back."""
+    if end is None or (isinstance(end, int) and end >= _END):
+        return None
+    e, zero = c.e, c.e.scalar(0, I64)
+    at = e.reshape(c.as_value(end, I64), ())
+    at = e.map("select", e.op("lt", at, zero), e.map("add", at, size), at)
+    return e.map("min", e.map("max", at, zero), size)
 
 
 def pick(c: Call, x: Value, axis: int, index: Dim) -> Value:
@@ -119,6 +148,19 @@ def _split(c: Call) -> list[Value]:
     if c.name in ("hsplit", "dsplit"):
         axis = 2 if c.name == "dsplit" else min(c.first.type.rank - 1, 1)
     return _pieces(c, axis, [c.shape_of(i)[axis] for i in range(len(c.metas))])
+
+
+def _tensor_split(c: Call) -> list[Value]:
+    """Cut at indices, which may be the elements of a tensor."""
+    at = c.args.get("tensor_indices_or_sections")
+    if not isinstance(at, Value):
+        return _split(c)
+    if at.type.shape != (len(c.metas) - 1,):
+        raise Refused("the number of the parts depends on data")
+    x, axis = c.first, c.axis("dim")
+    ends = [c.e.reshape(c.e.slice(at, 0, i, i + 1), ()) for i in range(len(c.metas) - 1)]
+    parts = zip([0, *ends], [*ends, None], strict=True)
+    return [_part_by_data(c, x, axis, begin, end) for begin, end in parts]
 
 
 def _unbind(c: Call) -> list[Value]:
@@ -216,7 +258,7 @@ def _diag_embed(c: Call) -> Value:
     return e.map("select", e.op("eq", row, column), wide, e.scalar(0, x.type.dtype))
 
 
-_SPLITS = ("split", "split_with_sizes", "chunk", "tensor_split", "unsafe_split", "unsafe_chunk",
+_SPLITS = ("split", "split_with_sizes", "chunk", "unsafe_split", "unsafe_chunk",
            "split_copy", "split_with_sizes_copy", "unsafe_split_with_sizes", "vsplit",
            "hsplit", "dsplit")  # fmt: skip
 
@@ -224,7 +266,7 @@ RULES: dict[str, Rule] = {
     "slice": _slice, "slice_copy": _slice,
     "select": _select, "select_copy": _select,
     "narrow": _narrow, "narrow_copy": _narrow, "narrow_at": _narrow_at,
-    **dict.fromkeys(_SPLITS, _split),
+    **dict.fromkeys(_SPLITS, _split), "tensor_split": _tensor_split,
     "unbind": _unbind, "unbind_copy": _unbind,
     "diagonal": _diagonal, "diagonal_copy": _diagonal, "linalg_diagonal": _diagonal,
     "unfold": _unfold, "unfold_copy": _unfold,
