@@ -52,6 +52,15 @@ EXPORT void gemm(const int64_t* p, const uint16_t* a, const uint16_t* b, float* 
   gemm_bf16({p[0], p[1], p[2], p[3], a, p[4], p[5], b, p[6], p[9] ? nullptr : c, p[7], p[8], e,
              static_cast<Pool*>(pool)});
 }
+// The product as bf16 into half, and as f32 into c unless that is null.
+EXPORT void gemm_half(const int64_t* p, const uint16_t* a, const uint16_t* b, float* c,
+                      uint16_t* half) {
+  Finish finish = {};
+  finish.half = half;
+  finish.half_only = c == nullptr;
+  gemm_bf16({p[0], p[1], p[2], p[3], a, p[4], p[5], b, p[6], c ? c : (float*)half, p[7], p[8], {},
+             nullptr, finish});
+}
 // p: n c oc groups, then for each axis d, h, w: input, output, kernel, stride, dilation, pad; and
 // epilogue. c counts pairs.
 EXPORT void conv(const int64_t* p, const float* x, const float* w, float* y, void* scratch,
@@ -179,6 +188,22 @@ def test_what_is_not_finite_stays_in_its_row_and_column(native: Native) -> None:
     with np.errstate(invalid="ignore"):
         want = a.astype(np.float64) @ b.astype(np.float64)
     np.testing.assert_array_equal(native.gemm(a, b, False, 1), want.astype(np.float32))
+
+
+@pytest.mark.parametrize("n", [5, 32, 70])
+def test_results_rounded_in_registers(native: Native, n: int) -> None:
+    rng = np.random.default_rng(n)
+    a, b = rounded(rng, 1, 17, 6), rounded(rng, 1, 6, n)
+    a[0, 3, 2], a[0, 4, 3], a[0, 5] = np.nan, np.inf, 3e38
+    want = native.gemm(a, b, False, 1)
+    packed = pack_gemm_bf16(b[0], native.machine.nr)
+    sizes = integers(1, 17, n, 6, 0, 6, 0, 0, n)
+    for kept in (True, False):
+        half, c = np.zeros((1, 17, n), BF16), np.zeros((1, 17, n), np.float32)
+        arrays = (sizes, a, packed, c if kept else None, half)
+        native.library.gemm_half(*map(address, arrays))
+        np.testing.assert_array_equal(half.astype(np.float32), want.astype(BF16).astype(np.float32))
+        np.testing.assert_array_equal(c, want if kept else 0 * c)
 
 
 CONVOLUTIONS = {

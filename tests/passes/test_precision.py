@@ -137,6 +137,34 @@ def test_what_only_products_read_is_stored_as_bf16() -> None:
     assert [[r.type.dtype for r in op.results] for op in kernels] == [[BF16], [BF16], [F32]]
 
 
+@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize("parts", ["", "bias", "bias relu", "bias residual relu", "bias sign"])
+def test_results_that_the_kernel_rounds(parts: str, kept: bool) -> None:
+    """Whole numbers: sums are exact, and half of what bf16 can't hold is rounded."""
+    rng = np.random.default_rng(4)
+    x, r = (rng.integers(-15, 16, (21, 64)).astype(np.float32) for _ in range(2))
+    w = rng.integers(-15, 16, (64, 64)).astype(np.float32)
+    e = Emitter()
+    a = e.input("x", TensorType(x.shape, F32))
+    inner = e.op("matmul", a, e.weight(w))
+    want = x.astype(np.float64) @ w
+    if "bias" in parts:
+        inner, want = e.op("add", inner, e.broadcast(e.weight(w[0]), inner.type.shape)), want + w[0]
+    if "residual" in parts:
+        inner, want = e.op("add", inner, e.input("r", inner.type)), want + r
+    if "relu" in parts:
+        inner, want = e.with_scalar("max", inner, 0), np.maximum(want, 0)
+    if "sign" in parts:
+        inner, want = e.op("sign", inner), np.sign(want)
+    out = e.op("matmul", inner, e.weight(w[:, :9]))
+    module = e.finish([out, *([inner] if kept else [])], ["y", "inner"][: 1 + kept])
+    inputs = {"x": x, "r": r} if "residual" in parts else {"x": x}
+    found = run_compiled(module, inputs, options())
+    np.testing.assert_array_equal(found[0], rounded(want) @ w[:, :9])
+    if kept:
+        np.testing.assert_array_equal(found[1], want)
+
+
 def test_readers_share_one_cast() -> None:
     e = Emitter()
     x = e.input("x", TensorType((4, 8), F32))

@@ -15,7 +15,7 @@ from cuvil.analysis.contraction_views import (
 )
 from cuvil.analysis.index_map import View, trace_view
 from cuvil.codegen.contraction_call import Call
-from cuvil.codegen.finish import Finish, finish_of, set_finish
+from cuvil.codegen.finish import Finish, direct_output, finish_of, set_finish
 from cuvil.codegen.kernel import THREADS, Kernel
 from cuvil.errors import CuvilError, UnsupportedNode, UnsupportedOpError
 from cuvil.ir.core import Op, Value
@@ -70,10 +70,11 @@ def _matmul_result(call: Call, form: MatmulForm) -> None:
     shape = call.main.type.shape
     finish = finish_of(call.op, call.main)
     if finish is not None or call.plain():
-        call.set("c", call.names[0])
+        finish = finish or Finish()
+        call.set("c", direct_output(call, finish))
         call.set("c_batch", mul(form.m, form.n))
         call.set("c_row", form.n)
-        set_finish(call, finish or Finish())
+        set_finish(call, finish)
     elif form.shared:
         call.epilogue(shape[:-1], form.n)
     else:
@@ -286,8 +287,9 @@ def _conv(op: Op, main: Op, facts: Facts, target: Target) -> Kernel:
     call.set("scratch", call.scratch(scratch))
     finish = finish_of(op, main) if names[0] == "ConvArgs" else None
     if finish is not None or call.plain():
-        call.set("y", call.names[0])
-        set_finish(call, finish or Finish())
+        finish = finish or Finish()
+        call.set("y", direct_output(call, finish))
+        set_finish(call, finish)
     else:
         call.epilogue(main.type.shape[:-1], main.type.shape[-1])
     return call.finish(*names)

@@ -1,37 +1,61 @@
 """The part of a contraction's epilogue that the native kernels do in registers (epilogue.hpp,
-Finish): a bias, a residual, a clamp, in this order."""
+Finish): a bias, a residual, a clamp, in this order; and for products of bf16, what is stored."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cuvil.analysis.contraction_views import is_pair_product
 from cuvil.codegen.contraction_call import Call
 from cuvil.ir.core import Op, Value
-from cuvil.ir.types import F32
+from cuvil.ir.types import BF16, F32
 from cuvil.passes.matching import scalar_of
 
 
 @dataclass
 class Finish:
-    """``bias`` is a vector over columns, ``residual`` lies as the result does."""
+    """``bias`` is a vector over columns, ``residual`` lies as the result does. ``kept`` and
+    ``half`` are the positions of the outputs that get the result, and the result as bf16."""
 
     bias: Value | None = None
     residual: Value | None = None
     low: float | None = None
     high: float | None = None
+    kept: int | None = 0
+    half: int | None = None
 
 
 def finish_of(op: Op, main: Op) -> Finish | None:
     """What follows ``main`` in a fused op, if it is nothing but what Finish has."""
-    block = op.regions[0]
-    results = block.terminator.operands
-    if len(results) != 1 or main.type.dtype != F32:
+    stored = _stored(op.regions[0].terminator.operands, main)
+    if stored is None:
         return None
     # A value that is also read elsewhere is still the only one that is stored.
-    found, value = Finish(), results[0]
+    found, value = stored
     for step in (_take_high, _take_low, _take_residual, _take_bias):
         value = step(found, value, main)
     return found if value is main.results[0] else None
+
+
+def _stored(results: Sequence[Value], main: Op) -> tuple[Finish, Value] | None:
+    """What goes to which output, and the f32 value that it is made of."""
+    if main.type.dtype != F32:
+        return None
+    casts = [_source_of_half(v) if is_pair_product(main) else None for v in results]
+    if len(results) == 1:
+        return (Finish(), results[0]) if casts[0] is None else (Finish(kept=None, half=0), casts[0])
+    for half, kept in ((0, 1), (1, 0)):
+        if len(results) == 2 and casts[half] is results[kept]:
+            return Finish(kept=kept, half=half), results[kept]
+    return None
+
+
+def _source_of_half(value: Value) -> Value | None:
+    op = value.op
+    if op is None or op.short != "cast" or op.type.dtype != BF16:
+        return None
+    return op.operands[0]
 
 
 def _take_high(found: Finish, value: Value, main: Op) -> Value:
@@ -91,8 +115,19 @@ def _column_vector(value: Value, main: Op) -> Value | None:
     return source if shape[-1] == columns and all(d == 1 for d in shape[:-1]) else None
 
 
+def direct_output(call: Call, finish: Finish) -> str:
+    """Where the kernel writes, as a pointer to f32."""
+    if finish.kept is not None:
+        return call.names[finish.kept]
+    assert finish.half is not None
+    return f"(float*){call.names[finish.half]}"
+
+
 def set_finish(call: Call, finish: Finish) -> None:
-    """Fill ``args.finish``, and let the kernel write to the output itself."""
+    """Fill ``args.finish``, and let the kernel write to the outputs itself."""
+    if finish.half is not None:
+        call.set("finish.half", call.names[finish.half])
+        call.set("finish.half_only", "true" if finish.kept is None else "false")
     names = {"bias": finish.bias, "residual": finish.residual}
     for name, value in names.items():
         if value is not None:

@@ -22,18 +22,20 @@ struct Epilogue {
 // The epilogues that most layers have, done while the tile is in registers:
 //   c = min(max(sum + bias[n] + residual[m, n], low), high)
 // each part only where it is wanted, in this order; NaN stays NaN. residual lies as c does. Used
-// where `wanted` and there is no function.
+// where `wanted` and there is no function. Products of bf16 also round the result into `half`,
+// which lies as c does too; with half_only it is not written to c, which is then half's address.
 struct Finish {
   const float* bias;
   const float* residual;
   float low, high;
-  bool clamped;
+  bool clamped, half_only;
+  uint16_t* half;
 
-  bool wanted() const { return bias || residual || clamped; }
+  bool wanted() const { return bias || residual || clamped || half; }
   // For a tile that begins `columns` to the right, and `offset` elements of c further on.
   Finish at(int64_t columns, int64_t offset) const {
     return {bias ? bias + columns : nullptr, residual ? residual + offset : nullptr, low, high,
-            clamped};
+            clamped, half_only, half ? half + offset : nullptr};
   }
 };
 
