@@ -2,13 +2,16 @@
 
     python bench/latency.py [NAME ...] [--threads 1,2] [--peers onnxruntime,openvino,...]
         [--batch B] [--seconds S] [--json FILE] [--python PEER=/path/to/python ...]
+        [--precision bf16]
 
 Every model is compiled and exported at fixed sizes, the best case for all. All peers take turns in
 one run; those of another Python, and those that disturb others, from processes of their own. The
 ratio is cuvil's median over that of the fastest peer in the model's own precision, and in brackets
 that of the minima; the closing line is its geometric mean. Errors are the largest ones of output
 scale, against float64. FILE is written after each model; what it has of others is kept, so that a
-long run can be made in parts. Exits with 1 when a model is slower than its best peer.
+long run can be made in parts. With --precision bf16 cuvil is held to all peers, those that choose
+a narrower type themselves included, and nothing is kept. Exits with 1 when a model is slower than
+its best peer.
 """
 
 from __future__ import annotations
@@ -40,6 +43,7 @@ from bench.results import (  # noqa: E402
 )
 from cuvil.integrations.bench.compare import benchmark  # noqa: E402
 from cuvil.integrations.bench.peers import PEERS  # noqa: E402
+from cuvil.passes.precision import PRECISIONS  # noqa: E402
 from cuvil.runtime.artifact import Artifact  # noqa: E402
 from tools import zoo  # noqa: E402
 
@@ -76,6 +80,7 @@ class Plan:
     seconds: float = 3.0
     deployment: bool = True
     pythons: Mapping[str, str] = field(default_factory=dict)
+    precision: str = "f32"
 
 
 def measure(name: str, plan: Plan, console: Console) -> Result:
@@ -87,7 +92,7 @@ def measure(name: str, plan: Plan, console: Console) -> Result:
     inputs = entry.inputs({k: plan.batch if k in _BATCH_DIMS else v for k, v in sizes.items()})
     start = time.monotonic()
     try:
-        artifact = _compile(entry, inputs)
+        artifact = _compile(entry, inputs, plan.precision)
     except (cuvil.CuvilError, OSError, ImportError) as error:
         return Result(name, plan.batch, failure=f"{type(error).__name__}: {error}")
     taken = time.monotonic() - start
@@ -113,17 +118,19 @@ def measure(name: str, plan: Plan, console: Console) -> Result:
         _library_bytes(artifact),
         [asdict(x) for x in found.latencies],
         [asdict(x) for x in found.deployments],
+        precision=plan.precision,
     )
 
 
-def _compile(entry: zoo.Entry, inputs: Mapping[str, Any]) -> Artifact:
+def _compile(entry: zoo.Entry, inputs: Mapping[str, Any], precision: str) -> Artifact:
     model = entry.make(ROOT / ".models")
     if entry.onnx:
         spec = [(name, array.dtype, array.shape) for name, array in inputs.items()]
-        return cuvil.compile(model, input_spec=spec)
+        return cuvil.compile(model, input_spec=spec, precision=precision)
     import torch
 
-    return cuvil.compile(model, {k: torch.from_numpy(v) for k, v in inputs.items()})
+    tensors = {k: torch.from_numpy(v) for k, v in inputs.items()}
+    return cuvil.compile(model, tensors, precision=precision)
 
 
 def _library_bytes(artifact: Artifact) -> int:
@@ -201,15 +208,19 @@ def main() -> int:
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--no-deployment", action="store_true", help="skip load, memory and size")
     parser.add_argument("--python", type=_python, action="append", default=[], metavar="PEER=PATH")
+    parser.add_argument("--precision", choices=PRECISIONS, default="f32")
     given = parser.parse_args()
+    if given.json and given.precision != "f32":
+        parser.error("FILE keeps results of f32 alone")
     unknown = [n for n in given.names if n not in MODELS]
     if unknown:
         parser.error(f"there is no model {unknown[0]!r}; there are {', '.join(MODELS)}")
     threads = [int(x) for x in given.threads.split(",")]
     peers = [p for p in given.peers.split(",") if p]
     plan = Plan(
-        given.batch, threads, peers, given.seconds, not given.no_deployment, dict(given.python)
-    )
+        given.batch, threads, peers, given.seconds, not given.no_deployment, dict(given.python),
+        given.precision,
+    )  # fmt: skip
     kept = read(given.json) if given.json and given.json.exists() else Measured()
     kept.machine = machine()
     run = Measured(kept.machine)

@@ -38,10 +38,13 @@ class Row:
     minima: dict[str, float] = field(default_factory=dict)
     errors: dict[str, float | None] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
+    precision: str = "f32"
 
     def best(self, times: Mapping[str, float], among: Iterable[str] = PEERS) -> str | None:
-        """The fastest peer that computes in the model's own precision; None without any."""
-        able = [n for n in among if n != "cuvil" and n in times and precise(n)]
+        """The fastest peer that computes in the model's own precision, or if cuvil does not in
+        any; None without any."""
+        alike = [n for n in among if precise(n) or self.precision != "f32"]
+        able = [n for n in alike if n != "cuvil" and n in times]
         return min(able, key=times.__getitem__, default=None)
 
     @property
@@ -78,12 +81,14 @@ class Result:
     latencies: list[dict[str, Any]] = field(default_factory=list)
     deployments: list[dict[str, Any]] = field(default_factory=list)
     failure: str = ""
+    precision: str = "f32"
 
     def rows(self) -> list[Row]:
         """A row for each number of threads."""
         rows: dict[int, Row] = {}
         for x in self.latencies:
-            row = rows.setdefault(x["threads"], Row(self.name, self.batch, x["threads"]))
+            new = Row(self.name, self.batch, x["threads"], precision=self.precision)
+            row = rows.setdefault(x["threads"], new)
             row.errors[x["peer"]] = x["error"]
             if x["times"] is None:
                 row.missing[x["peer"]] = x["missing"]
