@@ -1,7 +1,7 @@
 // Minimal filtering: groups of tiles are transformed, multiplied point by point, transformed back.
 #include "winograd.hpp"
 
-#include "tile.hpp"
+#include "contract.hpp"
 
 namespace cuvil {
 namespace {
@@ -73,6 +73,8 @@ template <int OUTPUTS>
 struct Winograd {
   using F = Filtering<OUTPUTS>;
   static constexpr int P = F::POINTS, POINTS = P * P;
+  // With fewer tiles together the weights are read more than they are used.
+  static constexpr int64_t MIN_TILES = 6;
   // Tiles of a row that are handed over at once.
   static constexpr int64_t SEGMENT = EPILOGUE_MAX_ROWS / OUTPUTS;
 
@@ -262,6 +264,9 @@ struct Winograd {
     if (tiles <= 0) return;
     const int64_t groups = ceil_div(tiles, group), threads = pool_threads(a.pool);
     if (threads == 1 || groups >= 2 * threads) return run_groups(groups);
+    // Each thread reads all weights for its own groups: only where these are small.
+    const int64_t even = round_up(groups, threads), bytes = panels * POINTS * a.c * NR * 4;
+    if (tiles >= MIN_TILES * even && bytes <= L2_PANEL_BYTES) return run_groups(even);
     for (int64_t g = 0; g < groups; ++g)
       run_shared(g * tiles / groups, (g + 1) * tiles / groups - g * tiles / groups);
   }
@@ -289,12 +294,19 @@ struct Winograd {
     parallel_for(a.pool, count, grain(tile_ns), [&](int64_t begin, int64_t end, int32_t) {
       transform_range(first, begin, end, transformed);
     });
-    const double panel_ns =
-        double(POINTS) * double(count) * double(a.c) * NR * 2 / (1.8 * CUVIL_VEC_BYTES);
-    parallel_for(a.pool, panels, grain(panel_ns), [&](int64_t begin, int64_t end, int32_t thread) {
-      for (int64_t panel = begin; panel < end; ++panel) {
-        multiply(transformed, count, panel, products_of(thread));
-        finish(first, count, panel, products_of(thread));
+    // Few panels are cut across the tiles too, so that every thread gets a share.
+    const int64_t threads = pool_threads(a.pool);
+    const bool whole = panels % threads == 0 || panels >= 4 * threads;
+    const int64_t parts = whole ? 1 : max64(1, min64(threads, count / MIN_TILES));
+    const double item_ns = double(POINTS) * double(count / parts) * double(a.c) * NR * 2 /
+                           (1.8 * CUVIL_VEC_BYTES);
+    const int64_t items = panels * parts;
+    parallel_for(a.pool, items, grain(item_ns), [&](int64_t begin, int64_t end, int32_t thread) {
+      for (int64_t item = begin; item < end; ++item) {
+        const int64_t panel = item / parts, part = item % parts;
+        const int64_t from = part * count / parts, some = (part + 1) * count / parts - from;
+        multiply(transformed + from * channels, some, panel, products_of(thread));
+        finish(first + from, some, panel, products_of(thread));
       }
     });
   }
