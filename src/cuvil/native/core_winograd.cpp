@@ -264,9 +264,9 @@ struct Winograd {
     if (tiles <= 0) return;
     const int64_t groups = ceil_div(tiles, group), threads = pool_threads(a.pool);
     if (threads == 1 || groups >= 2 * threads) return run_groups(groups);
-    // Each thread reads all weights for its own groups: only where these are small.
+    // Each thread reads all weights for its own groups: only where that is nothing beside the work.
     const int64_t even = round_up(groups, threads), bytes = panels * POINTS * a.c * NR * 4;
-    if (tiles >= MIN_TILES * even && bytes <= L2_PANEL_BYTES) return run_groups(even);
+    if (tiles >= MIN_TILES * even && bytes <= 6 * L2_PANEL_BYTES) return run_groups(even);
     for (int64_t g = 0; g < groups; ++g)
       run_shared(g * tiles / groups, (g + 1) * tiles / groups - g * tiles / groups);
   }
