@@ -53,6 +53,25 @@ def test_a_network_of_convolutions_and_its_portable_form() -> None:
     assert far(portable, got) < 4e-3  # one rounding of an activation may turn out otherwise
 
 
+@pytest.mark.parametrize("layer", ["LSTM", "GRU", "RNN"])
+def test_recurrent_layers_round_inputs_and_weights(layer: str) -> None:
+    """PyTorch in double precision on rounded numbers is what f32 sums come near to."""
+    model, x = getattr(torch.nn, layer)(13, 20, bidirectional=True).eval(), torch.randn(9, 3, 13)
+    compiled = cuvil.compile(model, (x,), precision="bf16")
+    exact = getattr(torch.nn, layer)(13, 20, bidirectional=True).double().eval()
+    weights = {
+        name: value.bfloat16() if name.startswith("weight") else value
+        for name, value in model.state_dict().items()
+    }
+    exact.load_state_dict(weights)
+    with torch.no_grad():
+        want, got = exact(x.bfloat16().double())[0], compiled(x)[0]
+        assert far(got, want) < 2e-6
+        assert far(got, model(x)[0]) > 1e-4
+    plain = cuvil.compile(model, (x,), verify=False)
+    assert compiled.manifest.weights_bytes < 0.7 * plain.manifest.weights_bytes
+
+
 def test_weights_take_half_the_room_and_inspect_tells(tmp_path: Path) -> None:
     model, x = torch.nn.Linear(256, 512).eval(), torch.randn(1, 256)
     sizes = {}

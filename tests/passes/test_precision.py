@@ -199,6 +199,8 @@ def test_large_tables_are_stored_as_bf16() -> None:
         (lambda: image(4, 4, 1, groups=4), "one channel (of a group) makes no pairs"),
         (lambda: image(6, 4, 3, groups=2), "a group has an odd number of channels"),
         (lambda: image(6, 4, 6, channels_last=False), "the channels are not last"),
+        (lambda: recurrent(F32), "its weights are not constant"),
+        (lambda: recurrent(F64), "it is not in f32"),
         (lambda: table_module(10), "the table is small"),
     ],
 )
@@ -215,6 +217,13 @@ def test_refusals(module: Callable[[], Module], reason: str) -> None:
 def image(channels: int, out: int, each: int, **attrs: Any) -> Module:
     weight = numbers(out, each, 3, 3)
     return product((1, 6, 6, channels), weight, name="conv", **{**CONV, **attrs})
+
+
+def recurrent(dtype: DType) -> Module:
+    e = Emitter()
+    shapes = ((3, 2, 4), (1, 5, 4), (1, 5, 5))
+    operands = [e.input(f"x{i}", TensorType(s, dtype)) for i, s in enumerate(shapes)]
+    return e.finish(e.results("rnn", *operands, hidden=5, direction="forward"), ["y", "h"])
 
 
 def dynamic() -> Module:

@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from cuvil.codegen.packing import pack_gemm_b
+from cuvil.codegen.packing_bf16 import pack_gemm_bf16
 from cuvil.codegen.packing_rnn import (
     GATES,
     Kind,
@@ -33,6 +34,18 @@ def pack_r(array: Array, arguments: list[str]) -> Array:
     return np.concatenate(
         [pack_recurrent(reorder_gates(r, kind, "onnx"), kind, lanes, linear) for r in array]
     )
+
+
+def pack_w_bf16(array: Array, arguments: list[str]) -> Array:
+    """``rnn_w_bf16:kind:nr``: :func:`pack_w` of bf16, I even, in pairs."""
+    kind, nr = cast(Kind, arguments[0]), int(arguments[1])
+    rows = [reorder_gates(w, kind, "onnx") for w in array]
+    return pack_gemm_bf16(np.concatenate(rows).T, nr)
+
+
+def pack_r_bf16(array: Array, arguments: list[str]) -> Array:
+    """``rnn_r_bf16:kind:lanes:linear_before_reset``: :func:`pack_r` of bf16, as bf16."""
+    return pack_r(array.astype(np.float32), arguments).astype(array.dtype)
 
 
 def _merged(array: Array, arguments: list[str]) -> list[tuple[Array, Array | None]]:

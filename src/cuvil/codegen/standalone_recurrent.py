@@ -9,7 +9,7 @@ from cuvil.codegen.kernel import Kernel, storage
 from cuvil.codegen.native_call import NativeCall, constant_array, flag, round_up
 from cuvil.codegen.packing_rnn import GATES, Kind
 from cuvil.ir.core import Op, Value
-from cuvil.ir.types import F32
+from cuvil.ir.types import BF16, F32
 from cuvil.ops.recurrent import DEFAULTS, OPTIONAL
 from cuvil.sym.expr import Dim, add, mul, product
 from cuvil.sym.facts import Facts
@@ -58,6 +58,9 @@ class _Layer:
         self.kind = op.short
         self.lanes, self.nr = target.vec_bytes // 4, target.nr
         self.hidden: int = op.attrs["hidden"]
+        # Of bf16: x, w and r; the native struct has them as floats.
+        self.pairs = op.operands[0].type.dtype == BF16
+        self.kinds = ("rnn_w_bf16", "rnn_r_bf16") if self.pairs else ("rnn_w", "rnn_r")
         self.directions = 2 if op.attrs["direction"] == "bidirectional" else 1
         self.rows = self.directions * _gates(op) * self.hidden
         self.linear = bool(op.attrs.get("linear_before_reset", False))
@@ -76,7 +79,7 @@ class _Layer:
         for name, dim in (("steps", steps), ("batch", batch), ("size", self.size)):
             call.set(name, dim)
         call.set("hidden", self.hidden)
-        call.set("x", call.input(0))
+        call.set("x", self._floats(call.input(0)))
         call.set("linear_before_reset", flag(self.linear))
         call.set("input_forget", flag(self.op.attrs.get("input_forget")))
         call.set("clip", _clip(self.op))
@@ -87,7 +90,12 @@ class _Layer:
             call.set(name, pointer)
         call.set("scratch", call.scratch(self._scratch(steps, batch)))
         call.set("pool", "rc.pool")
+        if self.pairs:
+            return call.finish("recurrent_bf16.hpp", "cuvil::recurrent_bf16(args);")
         return call.finish("recurrent.hpp", "cuvil::recurrent_f32(args);")
+
+    def _floats(self, pointer: str) -> str:
+        return f"(const float*){pointer}" if self.pairs else pointer
 
     def _constant(self, value: Value) -> bool:
         array = constant_array(value)
@@ -98,7 +106,8 @@ class _Layer:
         w, r = self.op.operands[1:3]
         linear = int(self.linear)
         if self._constant(w):
-            call.set("w", call.packed(w, "w", f"rnn_w:{self.kind}:{self.nr}"))
+            packing = f"{self.kinds[0]}:{self.kind}:{self.nr}"
+            call.set("w", self._floats(call.packed(w, "w", packing)))
         else:
             columns = -(-self.rows // self.nr) * self.nr
             packed = call.scratch(mul(self.size, columns * 4))
@@ -108,7 +117,8 @@ class _Layer:
             )
             call.set("w", f"(float*){packed}")
         if self._constant(r):
-            call.set("r", call.packed(r, "r", f"rnn_r:{self.kind}:{self.lanes}:{linear}"))
+            packing = f"{self.kinds[1]}:{self.kind}:{self.lanes}:{linear}"
+            call.set("r", self._floats(call.packed(r, "r", packing)))
         else:
             padded = -(-self.hidden // self.lanes) * self.lanes
             packed = call.scratch(self.rows * padded * 4)
@@ -216,7 +226,7 @@ def plain_recurrent(op: Op, facts: Facts) -> Kernel:
 
 
 def recurrent(op: Op, facts: Facts, target: Target) -> Kernel:
-    """lstm, gru, rnn: f32 by the native layer, f64 by plain loops."""
-    if op.operands[0].type.dtype == F32:
+    """lstm, gru, rnn: f32 and bf16 by the native layer, f64 by plain loops."""
+    if op.operands[0].type.dtype in (F32, BF16):
         return _Layer(op, facts, target).write()
     return plain_recurrent(op, facts)

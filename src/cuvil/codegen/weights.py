@@ -81,6 +81,8 @@ _PACKERS: Mapping[str, Callable[[Array, list[str]], Array]] = {
     "depthwise": _depthwise,
     "rnn_w": packing_layer.pack_w,
     "rnn_r": packing_layer.pack_r,
+    "rnn_w_bf16": packing_layer.pack_w_bf16,
+    "rnn_r_bf16": packing_layer.pack_r_bf16,
     "rnn_b": packing_layer.pack_bias,
     "rnn_bh": packing_layer.pack_bias_h,
     "rnn_p": packing_layer.pack_peepholes,

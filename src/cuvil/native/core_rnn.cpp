@@ -18,9 +18,15 @@ struct Step {
   bool backwards;
 };
 
+CUVIL_INLINE vf load_weights(const float* p) { return load(p); }
+CUVIL_INLINE vf load_weights(const uint16_t* p) {
+  typedef uint16_t narrow __attribute__((vector_size(CUVIL_VEC_BYTES / 2), aligned(2), may_alias));
+  return (vf)(__builtin_convertvector(*reinterpret_cast<const narrow*>(p), vi) << 16);
+}
+
 // Rows rows[0..R) times one block of packed weights [hidden][G][VL]; unit u0 on.
-template <int G, int R>
-CUVIL_INLINE void multiply_block(const Step& s, const int64_t* rows, const float* weights,
+template <int G, int R, class Weight>
+CUVIL_INLINE void multiply_block(const Step& s, const int64_t* rows, const Weight* weights,
                                  int64_t u0) {
   // A lone row has too few sums to keep the multiplier busy: it keeps several partial ones.
   constexpr int chains = R > 1 ? 1 : (G == 1 ? 8 : G == 2 ? 4 : 2);
@@ -34,7 +40,7 @@ CUVIL_INLINE void multiply_block(const Step& s, const int64_t* rows, const float
     for (int c = 0; c < chains; ++c) {
 #pragma unroll
       for (int g = 0; g < G; ++g) {
-        const vf w = load(weights + (c * G + g) * VL);
+        const vf w = load_weights(weights + (c * G + g) * VL);
 #pragma unroll
         for (int r = 0; r < R; ++r) acc[c][r][g] += splat(h[r][k + c]) * w;
       }
@@ -43,7 +49,7 @@ CUVIL_INLINE void multiply_block(const Step& s, const int64_t* rows, const float
   if constexpr (chains > 1) {
     for (; k < s.hidden; ++k, weights += G * VL) {
 #pragma unroll
-      for (int g = 0; g < G; ++g) acc[0][0][g] += splat(h[0][k]) * load(weights + g * VL);
+      for (int g = 0; g < G; ++g) acc[0][0][g] += splat(h[0][k]) * load_weights(weights + g * VL);
     }
   }
 #pragma unroll
@@ -60,12 +66,13 @@ CUVIL_INLINE void multiply_block(const Step& s, const int64_t* rows, const float
 
 // Blocks [first, last) for all listed rows. Every other step walks them backwards: it begins with
 // the weights that the step before used last, which are still in a cache that can't hold all.
-template <int G>
+template <int G, class Weight>
 __attribute__((noinline)) void multiply_blocks(const Step& s, const int64_t* rows, int64_t count,
-                                               const float* weights, int64_t first, int64_t last) {
+                                               const Weight* weights, int64_t first,
+                                               int64_t last) {
   for (int64_t i = first; i < last; ++i) {
     const int64_t b = s.backwards ? last - 1 - (i - first) : i;
-    const float* block = weights + b * s.hidden * G * VL;
+    const Weight* block = weights + b * s.hidden * G * VL;
     int64_t r = 0;
     for (; r + kRows <= count; r += kRows) multiply_block<G, kRows>(s, rows + r, block, b * VL);
     for (; kRows > 2 && r + 2 <= count; r += 2) multiply_block<G, 2>(s, rows + r, block, b * VL);
@@ -211,6 +218,7 @@ bool is_plain_lstm(const RnnArgs& a) {
 }
 
 // Rows [row0, row1) of one direction, from the first step to the last.
+template <class Weight>
 struct Sequence {
   const RnnArgs& a;
   int64_t row0, row1, padded, blocks, gates;
@@ -260,18 +268,20 @@ struct Sequence {
             c + at, reset + at, u0, n};
   }
 
+  const Weight* weights() const { return reinterpret_cast<const Weight*>(a.r_packed); }
+
   // First half of a step for blocks [b0, b1); all of it except for a GRU without
   // linear_before_reset, whose second half needs r * h of every unit.
   void first_half(const int64_t* rows, int64_t count, int64_t b0, int64_t b1) const {
     const Step s = {h[0], pre, padded, gates * padded, padded, a.hidden, step % 2 != 0};
     if (a.kind == kLstm) {
-      multiply_blocks<4>(s, rows, count, a.r_packed, b0, b1);
+      multiply_blocks<4>(s, rows, count, weights(), b0, b1);
     } else if (a.kind == kRnn) {
-      multiply_blocks<1>(s, rows, count, a.r_packed, b0, b1);
+      multiply_blocks<1>(s, rows, count, weights(), b0, b1);
     } else if (a.linear_before_reset) {
-      multiply_blocks<3>(s, rows, count, a.r_packed, b0, b1);
+      multiply_blocks<3>(s, rows, count, weights(), b0, b1);
     } else {
-      multiply_blocks<2>(s, rows, count, a.r_packed, b0, b1);
+      multiply_blocks<2>(s, rows, count, weights(), b0, b1);
     }
     for (int64_t i = 0; i < count; ++i) {
       const Units t = units(rows[i], b0, b1);
@@ -295,7 +305,7 @@ struct Sequence {
   void second_half(const int64_t* rows, int64_t count, int64_t b0, int64_t b1) const {
     const Step s = {reset, pre + 2 * padded, padded, gates * padded, padded, a.hidden,
                     step % 2 != 0};
-    multiply_blocks<1>(s, rows, count, a.r_packed + padded * a.hidden * 2, b0, b1);
+    multiply_blocks<1>(s, rows, count, weights() + padded * a.hidden * 2, b0, b1);
     for (int64_t i = 0; i < count; ++i) gru_state(a, units(rows[i], b0, b1));
   }
 
@@ -350,15 +360,14 @@ struct Sequence {
   }
 };
 
-}  // namespace
-
-void rnn_f32(const RnnArgs* directions, int32_t count, void* scratch, Pool* pool) {
+template <class Weight>
+void run_directions(const RnnArgs* directions, int32_t count, void* scratch, Pool* pool) {
   const RnnArgs& a = directions[0];
   if (count <= 0 || a.batch <= 0 || a.hidden <= 0) return;
   const int64_t size = a.batch * rnn_row_floats(a.kind, a.hidden);
   float* memory = static_cast<float*>(scratch);
   if (count * a.batch == 1) {
-    Sequence(a, memory, 0, 1).run(pool);
+    Sequence<Weight>(a, memory, 0, 1).run(pool);
     return;
   }
   // Rows of a direction stay together, for they share the weights' loads, unless a thread is idle.
@@ -369,9 +378,19 @@ void rnn_f32(const RnnArgs* directions, int32_t count, void* scratch, Pool* pool
     for (int64_t i = begin; i < end; ++i) {
       const int64_t d = i / parts, p = i % parts;
       const int64_t from = a.batch * p / parts, to = a.batch * (p + 1) / parts;
-      Sequence(directions[d], memory + d * size, from, to).run(nullptr);
+      Sequence<Weight>(directions[d], memory + d * size, from, to).run(nullptr);
     }
   });
+}
+
+}  // namespace
+
+void rnn_f32(const RnnArgs* directions, int32_t count, void* scratch, Pool* pool) {
+  run_directions<float>(directions, count, scratch, pool);
+}
+
+void rnn_bf16(const RnnArgs* directions, int32_t count, void* scratch, Pool* pool) {
+  run_directions<uint16_t>(directions, count, scratch, pool);
 }
 
 }  // namespace cuvil

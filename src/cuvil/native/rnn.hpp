@@ -60,5 +60,7 @@ constexpr int64_t rnn_scratch_bytes(int32_t kind, int64_t batch, int64_t hidden,
 // Threads share directions and rows; one row of one direction is shared by hidden units, step by
 // step, once a step is long enough to pay for it. scratch: rnn_scratch_bytes, 64-byte aligned.
 void rnn_f32(const RnnArgs* directions, int32_t count, void* scratch, Pool* pool);
+// The same with recurrent weights of bf16, at which r_packed points; states and sums are f32.
+void rnn_bf16(const RnnArgs* directions, int32_t count, void* scratch, Pool* pool);
 
 }  // namespace cuvil

@@ -5,7 +5,7 @@ x [T, B, I], w [D, G * H, I], r [D, G * H, H]; then, as the flags say and in thi
 D is 2 for a bidirectional layer, G the number of gates: lstm 4 (i, o, f, c), gru 3 (z, r, h),
 rnn 1. Results: y [T, D, B, H], h [D, B, H], for lstm also c [D, B, H]. Past its own length a
 sequence's y is 0 and its state stays; reverse starts at each sequence's last step. A sequence of
-length 0 gives zeros.
+length 0 gives zeros. With ``out`` f32, x, w and r may be bf16; all else is f32 then.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from cuvil.errors import InvalidModelError
-from cuvil.ir.types import Shape, TensorType
+from cuvil.ir.types import BF16, F32, Shape, TensorType
 from cuvil.ops.base import (
     Array,
     Attrs,
@@ -84,7 +84,12 @@ def _infer(name: str) -> Infer:
         state = (directions, batch, hidden)
         optional = _named(types, attrs)
         lengths = optional.pop("has_seq_lens", None)
-        same_dtype((x, w, r, *optional.values()), name)
+        dtype = same_dtype((x, w, r), name)
+        if attrs.get("out") is not None:
+            dtype = attrs["out"]
+            if dtype != F32 or x.dtype not in (F32, BF16):
+                raise InvalidModelError(f"{name} of {x.dtype} can't give {dtype}")
+        same_dtype((x.with_dtype(dtype), *optional.values()), name)
         _need(ctx, w, (directions, rows, size), f"{name}: w")
         _need(ctx, r, (directions, rows, hidden), f"{name}: r")
         wanted: Mapping[str, Shape] = {
@@ -99,8 +104,9 @@ def _infer(name: str) -> Infer:
             _need(ctx, lengths, (batch,), f"{name}: seq_lens")
             if not lengths.dtype.is_integer:
                 raise InvalidModelError(f"{name}: seq_lens must be integers, got {lengths}")
-        results = [x.with_shape((steps, directions, batch, hidden)), x.with_shape(state)]
-        return [*results, x.with_shape(state)] if name == "lstm" else results
+        last = TensorType(state, dtype)
+        results = [TensorType((steps, directions, batch, hidden), dtype), last]
+        return [*results, last] if name == "lstm" else results
 
     return infer
 
@@ -233,7 +239,7 @@ def _cost(name: str) -> CostRule:
 
 _ATTRS = {
     "hidden": "int", "direction": "str", **dict.fromkeys(OPTIONAL, "bool?"),
-    "activations": "strs?", "clip": "float?",
+    "activations": "strs?", "clip": "float?", "out": "dtype?",
 }  # fmt: skip
 
 

@@ -86,16 +86,19 @@ def narrow_conv(op: Op, context: Context) -> Outcome:
 
 def _product(rw: Rewriter, op: Op, left: Value, axis: int) -> Value:
     """The op on ``left`` and its weights, rounded, of an even size along ``axis``."""
-    weight = op.operands[1].op
-    assert weight is not None
-    source = weight.attrs["value"]
-    array = source.array
-    if array.shape[axis] % 2:
-        last = np.zeros_like(array.take([0], axis))
-        array = np.concatenate([array, last], axis)
-    constant = rw.value("constant", value=Weight(_rounded(array), source.name))
+    constant = _constant(rw, op.operands[1], axis)
     attrs = {**{k: v for k, v in op.attrs.items() if k != "trans_a"}, "out": F32}
     return rw.op(op.name, [left, constant, *op.operands[2:]], attrs).result
+
+
+def _constant(rw: Rewriter, value: Value, even: int | None = None) -> Value:
+    """A constant in bf16, of an even size along the axis ``even``."""
+    assert value.op is not None
+    source = value.op.attrs["value"]
+    array = source.array
+    if even is not None and array.shape[even] % 2:
+        array = np.concatenate([array, np.zeros_like(array.take([0], even))], even)
+    return rw.value("constant", value=Weight(_rounded(array), source.name))
 
 
 def _unfit(op: Op) -> str:
@@ -108,6 +111,23 @@ def _unfit(op: Op) -> str:
     return ""
 
 
+@rule("bf16-recurrent", "lstm", "gru", "rnn")
+def narrow_recurrent(op: Op, context: Context) -> Outcome:
+    """lstm(x, w, r) -> lstm(cast(x, bf16), bf16 w, bf16 r) {out = f32}, for constants w and r"""
+    if op.operands[0].type.dtype != F32:
+        return Refusal("it is not in f32")
+    if any(constant_of(v) is None for v in op.operands[1:3]):
+        return Refusal("its weights are not constant")
+
+    def action(rw: Rewriter) -> list[Value]:
+        x = _even(rw, _narrow(rw, op.operands[0]), 2)
+        weights = [_constant(rw, op.operands[1], 2), _constant(rw, op.operands[2])]
+        attrs = {**op.attrs, "out": F32}
+        return list(rw.op(op.name, [x, *weights, *op.operands[3:]], attrs).results)
+
+    return action
+
+
 @rule("bf16-table", "gather")
 def narrow_table(op: Op, context: Context) -> Outcome:
     """gather(table, i) -> cast(gather(bf16 table, i), f32), for a large constant table"""
@@ -118,14 +138,10 @@ def narrow_table(op: Op, context: Context) -> Outcome:
         return Refusal("the table is small")
 
     def action(rw: Rewriter) -> list[Value]:
-        source = op.operands[0].op
-        assert source is not None
-        rounded = Weight(_rounded(table), source.attrs["value"].name)
-        constant = rw.value("constant", value=rounded)
-        rows = rw.op("gather", [constant, *op.operands[1:]], op.attrs).result
+        rows = rw.op("gather", [_constant(rw, op.operands[0]), *op.operands[1:]], op.attrs).result
         return [rw.value("cast", [rows], dtype=F32)]
 
     return action
 
 
-RULES: list[Rule] = [narrow_matmul, narrow_conv, narrow_table]
+RULES: list[Rule] = [narrow_matmul, narrow_conv, narrow_recurrent, narrow_table]
