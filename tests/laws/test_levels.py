@@ -22,6 +22,7 @@ LEVELS = (
     ("build", "package"),
     ("runtime",),
     ("verify",),
+    ("tune",),
     ("api",),
     ("integrations",),
     ("cli", "__init__"),

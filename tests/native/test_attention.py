@@ -45,6 +45,7 @@ class Args(ctypes.Structure):
         *[(f"out_{s}", I64) for s in ("batch", "head", "row")],
         ("scratch", PTR),
         ("pool", PTR),
+        ("key_block", I64),
     ]
 
 

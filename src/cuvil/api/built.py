@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -28,6 +29,12 @@ class Built:
     def manifest(self) -> Manifest:
         """What the package says of itself."""
         return self._package.manifest
+
+    @property
+    def tuning(self) -> dict[str, Any] | None:
+        """What tuning found, to be given as ``options={"tune": ...}``; None if it was not tuned."""
+        found = self.manifest.extra.get("tuning")
+        return dict(found) if isinstance(found, Mapping) else None
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import logging
 import platform
 from dataclasses import replace
@@ -11,7 +12,7 @@ from typing import Any
 
 from cuvil.api.built import Built
 from cuvil.api.capture import capture, need_framework
-from cuvil.api.keys import artifact_key, quick_key
+from cuvil.api.keys import artifact_key, loaded_version, quick_key
 from cuvil.api.manifest import (
     call_of,
     extra_of,
@@ -26,6 +27,7 @@ from cuvil.api.picture.write import write_picture
 from cuvil.api.progress import Progress, Stages
 from cuvil.api.request import CompileRequest
 from cuvil.api.source import DeferredSource, Source
+from cuvil.api.tuning import measure_with, place_of, tuning_asked
 from cuvil.api.verification import check_built
 from cuvil.api.workplace import temporary_folder, working_folder
 from cuvil.build.cache import Cache
@@ -43,12 +45,17 @@ from cuvil.package.format import open_package, write_package
 from cuvil.package.manifest import Manifest
 from cuvil.passes.memory import plan_text
 from cuvil.passes.pipeline import PassOptions, change_names, lower
+from cuvil.passes.tuning import known_kernels
 from cuvil.rewrite.rewriter import Trace
 from cuvil.runtime.artifact import Artifact
-from cuvil.runtime.cpu import cpu_flags
+from cuvil.runtime.cpu import cpu_flags, usable_threads
 from cuvil.runtime.loader import load, machine_fault
 from cuvil.target.base import Target
 from cuvil.target.registry import find_target
+from cuvil.tune.sizes import sizes_to_measure
+from cuvil.tune.store import WinnerStore
+from cuvil.tune.table import TuningTable, read_table
+from cuvil.tune.tuner import Tuner
 from cuvil.verify.report import Report
 from cuvil.version import __version__
 
@@ -78,6 +85,10 @@ class Compiler:
         self.cache = Cache(self.options.cache_dir, self.options.cache_bytes)
         self.report: Report | None = None  # of verifying what was built anew
         self.made: Made | None = None  # what was built anew
+        asked = tuning_asked(self.request.options.get("tune"))
+        # Of a run that is to measure, the table is there once it has, or was in the cache.
+        self.table = asked if isinstance(asked, TuningTable) else None
+        self._tune_seconds = asked if isinstance(asked, float) else None
         self.stages = Stages(progress or (request.profile if callable(request.profile) else None))
 
     def run(self) -> Artifact | Built:
@@ -90,6 +101,12 @@ class Compiler:
         """
         need_framework(self.request.kind)
         elsewhere = self._cannot_run()
+        if elsewhere is not None and self._tune_seconds is not None:
+            raise TargetError(
+                f"what is built for {self.target.name} ({self.target.triple}) can't be measured "
+                f"here: {elsewhere}",
+                hint="tune on a machine of that kind, and give the table that it found",
+            )
         if elsewhere is not None and self.request.verify:
             raise TargetError(
                 f"what is built for {self.target.name} ({self.target.triple}) can't be verified "
@@ -112,6 +129,8 @@ class Compiler:
                     else Built(open_package(path), elsewhere)
                 )
         artifact.source = source or DeferredSource(self.capture)
+        if artifact.tuning is not None:
+            self.table = read_table(artifact.tuning)
         artifact.compile_seconds = dict(self.stages.seconds)
         if self.request.picture is not None and self.made is not None:
             write_picture(self.request.picture, self.made, artifact, list(self.stages.slices))
@@ -201,6 +220,11 @@ class Compiler:
         kind, _, at = stage.partition(":")
         if kind not in STAGES or (at and (kind != "dot" or at not in _TEXT_STAGES)):
             raise InputError(f"there is no stage {stage!r}", hint=f"stages are {', '.join(STAGES)}")
+        if self._tune_seconds is not None:
+            raise InputError(
+                "a stage is shown with a table of tuning, not with seconds to measure for",
+                hint="give the table of a compiled model: its `tuning`, or the package's path",
+            )
         module = capture(self.request).module
         if kind == "mlir":
             return print_module(module)
@@ -249,6 +273,7 @@ class Compiler:
             self.request.options.get("fuel"),
             trace or Trace(),
             winograd=bool(self.request.options.get("winograd", True)),
+            tuning=self.table.choices if self.table is not None else {},
             watch=self.stages.step if timed else None,
             precision=self.request.precision,
         )
@@ -262,6 +287,10 @@ class Compiler:
 
     def _build_checked(self, source: Source, place: Path) -> None:
         trace = Trace(detailed=self.request.picture is not None)
+        if self._tune_seconds is not None:
+            self.table = self._measured(source, self._tune_seconds)
+        elif self.table is not None:
+            self.table = self._matching(source, self.table)
         with self.stages.stage("passes"):
             lowered = self._lower(clone_module(source.module), "fused", trace, timed=True)
         generated = self._write(lowered, place)
@@ -269,6 +298,34 @@ class Compiler:
         if self.request.verify:
             with self.stages.stage("verify"):
                 self.report = check_built(self._load(place), source)
+
+    def _measured(self, source: Source, seconds: float) -> TuningTable:
+        """Measure how the kernels are best run, for about ``seconds``."""
+        alone = copy.copy(self)  # what it builds meanwhile are no stages of this compilation
+        alone.stages, alone.table = Stages(), None
+        threads = self.request.threads or usable_threads()
+        examples = source.examples if self.request.example_inputs is not None else {}
+        with self.stages.stage("tune"):
+            fused = alone._lower(clone_module(source.module), "fused")
+            tuner = Tuner(
+                self.target,
+                place_of(self.target, threads, loaded_version()),
+                measure_with(lambda module: alone.build(module, True, threads)),
+                WinnerStore(self.options.cache_dir) if self.request.cache else None,
+                step=self.stages.part,
+            )
+            sizes = sizes_to_measure(signature_of(fused.main), examples)
+            return tuner.run(fused, sizes, seconds)
+
+    def _matching(self, source: Source, table: TuningTable) -> TuningTable:
+        """What of a table is about this model's kernels."""
+        self.table = None
+        with self.stages.stage("passes"):
+            fused = self._lower(clone_module(source.module), "fused")
+        matching = table.of(known_kernels(fused))
+        if table.kernels and not matching.kernels:
+            log.warning("no kernel of %s is in the tuning table: nothing is tuned", fused.name)
+        return matching
 
     def _write(self, module: Module, place: Path, profile: bool | None = None) -> Generated:
         if profile is None:
@@ -287,7 +344,7 @@ class Compiler:
             weights_bytes=generated.weights.size,
             cuvil_version=__version__,
             extra={
-                **extra_of(module, generated.kernels, calls),
+                **extra_of(module, generated.kernels, calls, self.table),
                 "precision": self.request.precision,
             },
         )

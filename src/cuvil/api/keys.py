@@ -12,12 +12,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cuvil.api.request import CompileRequest
+from cuvil.api.tuning import tuning_key
 from cuvil.build.driver import compiler_version
 from cuvil.build.store import digest_of
 from cuvil.ir.core import Module, Weight
 from cuvil.ir.printer import print_module
 from cuvil.ops.custom import CUSTOM
 from cuvil.options import Options
+from cuvil.runtime.cpu import usable_threads
 from cuvil.target.base import Target
 from cuvil.version import __version__
 
@@ -80,6 +82,8 @@ def _fingerprint(request: CompileRequest) -> str:
 def build_parts(request: CompileRequest, target: Target, options: Options) -> list[str]:
     """Options, target and versions: what decides an artifact besides the model."""
     plain = {k: v for k, v in request.options.items() if k != "fixed_inputs"}
+    if plain.get("tune") is not None:
+        plain["tune"] = tuning_key(plain["tune"], request.threads or usable_threads())
     return [
         repr(target),
         repr((request.enable_fusion, request.precision, sorted(plain.items()))),
@@ -100,6 +104,11 @@ def package_digest() -> str:
         digest.update(str(path.relative_to(root)).encode() + b"\0")
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
+
+
+def loaded_version() -> str:
+    """A digest that changes whenever the code that this process generates may."""
+    return _LOADED
 
 
 # Of the sources as they are when this process loads them: they may be edited while it runs.

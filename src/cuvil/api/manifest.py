@@ -15,6 +15,7 @@ from cuvil.ir.signature import ConstraintSpec, Signature, SymbolSpec, TensorSpec
 from cuvil.ir.types import TensorType
 from cuvil.ops.custom import CUSTOM
 from cuvil.target.base import Target
+from cuvil.tune.table import TuningTable
 from cuvil.verify.layerwise import ops_inside, places
 
 _NONE: Mapping[str, Any] = {"kind": "none"}
@@ -51,10 +52,13 @@ def call_of(module: Module) -> dict[str, Any] | None:
 
 
 def extra_of(
-    module: Module, kernels: Sequence[str], profile: Mapping[str, Any] | None = None
+    module: Module,
+    kernels: Sequence[str],
+    profile: Mapping[str, Any] | None = None,
+    tuning: TuningTable | None = None,
 ) -> dict[str, Any]:
-    """The manifest's ``extra``: the kernels' names, the steps that run in Python, and what a
-    profile says of the kernels' calls, if the library is built for one."""
+    """The manifest's ``extra``: the kernels' names, the steps that run in Python, what a profile
+    says of the kernels' calls, if the library is built for one, and what tuning found."""
     host = module.call.get("host")
     functions = sorted(python_functions(module))
     return (
@@ -62,6 +66,7 @@ def extra_of(
         | ({} if host is None else {"host": plain(host)})
         | ({"host_functions": functions} if functions else {})
         | ({} if profile is None else {"profile": profile})
+        | ({} if tuning is None else {"tuning": tuning.as_dict()})
     )
 
 

@@ -45,6 +45,20 @@ class Stages:
             if self.progress is not None:
                 self.progress(name, taken)
 
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """Tell of what runs inside a stage; its time is the stage's."""
+        if self.progress is not None:
+            self.progress(name, None)
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            end = time.perf_counter()
+            self._add(name, "pass", start, end, {})
+            if self.progress is not None:
+                self.progress(name, end - start)
+
     def step(self, name: str, start: float, end: float, facts: Mapping[str, Any]) -> None:
         """Note a pass of the pipeline."""
         self._add(name, "pass", start, end, facts)

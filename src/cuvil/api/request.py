@@ -28,8 +28,8 @@ DTYPE_NAMES: Mapping[str, str] = {
 _DEFAULT_SIZE = 2
 PICTURES = (".html", ".svg", ".json")
 OPTIONS = frozenset({
-    "fixed_inputs", "fuel", "input_contents", "jobs", "opt_level", "profile", "why_not",
-    "winograd",
+    "fixed_inputs", "fuel", "input_contents", "jobs", "opt_level", "profile", "tune",
+    "why_not", "winograd",
 })  # fmt: skip
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from cuvil.build.store import digest_of, write_atomic
 from cuvil.errors import ArtifactError
 
+TUNING = "tuning"
+"""The folder of tuning's winners (tune/store.py), which are cleared with the rest."""
 _SUFFIX = ".cuvilpkg"
 _STALE_SECONDS = 3600.0
 _PROBE_BYTES = 1 << 20  # about what a small model's objects take
@@ -127,13 +129,13 @@ class Cache:
         return sum(entry.bytes for entry in self.ls())
 
     def clear(self) -> int:
-        """Remove all entries and compiled objects; returns the bytes freed.
+        """Remove all entries, compiled objects and tuning's winners; returns the bytes freed.
 
         What a running compiler is writing stays.
         """
         freed = sum(
             _remove_files(folder, float("inf"))
-            for folder in (self._entries, self._aliases, self.root / "objects")
+            for folder in (self._entries, self._aliases, self.root / "objects", self.root / TUNING)
         )
         return freed + self.remove_stale()
 

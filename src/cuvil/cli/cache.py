@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -13,6 +15,9 @@ from cuvil.cli.verb import Outcome, verb
 from cuvil.errors import ArtifactError
 from cuvil.options import Options
 from cuvil.package.format import open_package
+from cuvil.passes.knobs import choice_text
+from cuvil.runtime.profile import time_text
+from cuvil.tune.store import Winner, WinnerStore
 
 app = typer.Typer(help="List or empty the compile cache.", no_args_is_help=True)
 
@@ -24,7 +29,7 @@ def _cache() -> Cache:
 @app.command("ls")
 @verb
 def ls() -> Outcome:
-    """List the cached artifacts, the most recently used first."""
+    """List the cached artifacts, the most recently used first, and the kernels that were tuned."""
     cache = _cache()
     entries = [
         {
@@ -45,17 +50,44 @@ def ls() -> Outcome:
         )
         for e in entries
     ]
+    tuned = WinnerStore(cache.root).ls()
     total = sum(int(str(e["bytes"])) for e in entries)
-    document = {"folder": str(cache.root), "bytes": total, "entries": entries}
+    document = {
+        "folder": str(cache.root),
+        "bytes": total,
+        "entries": entries,
+        "tuned": [_winner(winner) for winner in tuned],
+    }
     foot = f"{len(entries)} artifacts, {bytes_text(total)} in {cache.root}"
-    shown = (table(["key", "model", ">size", "last used"], rows), foot) if entries else (foot,)
-    return Outcome(document, shown)
+    shown = [table(["key", "model", ">size", "last used"], rows)] if entries else []
+    shown.append(foot)
+    if tuned:
+        heads = ["kernel", "name", ">threads", ">computed", ">best", "choice"]
+        shown += ["", table(heads, [_winner_row(winner) for winner in tuned])]
+        shown.append(f"{len(tuned)} kernels that were tuned")
+    return Outcome(document, tuple(shown))
+
+
+def _winner(winner: Winner) -> dict[str, Any]:
+    return {**asdict(winner.found), "cpu": winner.cpu, "threads": winner.threads}
+
+
+def _winner_row(winner: Winner) -> tuple[str, ...]:
+    found = winner.found
+    times = (found.seconds.get(key) for key in ("default", choice_text(found.choice)))
+    return (
+        found.kernel[:12],
+        found.name,
+        str(winner.threads),
+        *("" if t is None else time_text(t) for t in times),
+        choice_text(found.choice),
+    )
 
 
 @app.command("clear")
 @verb
 def clear() -> Outcome:
-    """Remove all cached artifacts and compiled objects."""
+    """Remove all cached artifacts, compiled objects and what tuning found."""
     cache = _cache()
     freed = cache.clear()
     return Outcome({"freed": freed}, (f"freed {bytes_text(freed)} in {cache.root}",))

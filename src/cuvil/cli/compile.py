@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -18,8 +19,11 @@ from cuvil.cli.progress import StageProgress
 from cuvil.cli.text import bytes_text, public_signature, signature_text, table
 from cuvil.cli.verb import Outcome, verb
 from cuvil.errors import InputError
+from cuvil.passes.knobs import choice_text
 from cuvil.runtime.artifact import Artifact
+from cuvil.runtime.profile import time_text
 from cuvil.runtime.save import FORMS
+from cuvil.tune.table import read_table
 
 
 @verb
@@ -63,6 +67,8 @@ def compile(
       cuvil compile mypkg.nets:make --shape x:f32[batch,3,224,224] -o net.so
 
       cuvil compile net.onnx --profile net.html
+
+      cuvil compile net.onnx --tune 30
     """
     place = out or Path(re.split(r"[/:.]", _stem(model))[-1] + ".cuvilpkg")
     if place.suffix not in FORMS:
@@ -105,18 +111,39 @@ def _outcome(
         "verified": None if report is None else report.as_dict(),
         "seconds": seconds,
     }
+    if artifact.tuning is not None:
+        document["tuning"] = artifact.tuning
     what = f"{bytes_text(size)}, {document['kernels']} kernels"
     where = ", ".join(map(str, files))
     shown = [
         signature_text(public_signature(manifest)),
         f"{where}: {what}; {verified}; {sum(seconds.values()):.1f} s",
     ]
+    if artifact.tuning is not None:
+        shown += ["", *_tuned(artifact.tuning)]
     if profile is not None:
         document["profile"] = os.fspath(profile)
         rows = [(name, f"{value:.3f}") for name, value in seconds.items()]
         stages = table(["stage", ">seconds"], rows)
         return Outcome(document, (*shown, "", stages, f"{profile}: the profile"))
     return Outcome(document, tuple(shown))
+
+
+def _tuned(tuning: Mapping[str, Any]) -> list[str]:
+    """What tuning chose, and the time of one call before and after."""
+    rows, before, after = [], 0.0, 0.0
+    for found in read_table(tuning).kernels:
+        chosen = choice_text(found.choice)
+        old, new = found.seconds.get("default"), found.seconds.get(chosen)
+        if old is None or new is None:
+            continue
+        before, after = before + old * found.count, after + new * found.count
+        if found.choice:
+            cells = (found.name, str(found.count), time_text(old), time_text(new), chosen)
+            rows.append((*cells, found.where))
+    sums = f"the measured kernels took {time_text(before)}, and take {time_text(after)}"
+    heads = ["kernel", ">calls", ">computed", ">tuned", "choice", "from"]
+    return [table(heads, rows), sums] if rows else [f"tuning found nothing better; {sums}"]
 
 
 def _stem(model: str) -> str:

@@ -98,8 +98,18 @@ def request_of(
         verify=verify,
         threads=threads,
         cache=not options.no_cache,
-        options={} if options.fuel is None else {"fuel": options.fuel},
+        options=_options(options),
     )
+
+
+def _options(options: ModelOptions) -> dict[str, Any]:
+    found: dict[str, Any] = {} if options.fuel is None else {"fuel": options.fuel}
+    if options.tune is not None:
+        try:
+            found["tune"] = float(options.tune)
+        except ValueError:
+            found["tune"] = options.tune  # a file
+    return found
 
 
 def _check_words(options: ModelOptions) -> None:

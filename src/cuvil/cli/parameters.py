@@ -109,3 +109,11 @@ class ModelOptions:
         int | None,
         typer.Option(metavar="N", min=0, help="Make only the first N rewrites, to find a fault."),
     ] = None
+    tune: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SECONDS|FILE",
+            help="Measure for about so many seconds how the kernels are best run on this machine; "
+            "or take what was found from a package that was tuned, or from its table as JSON.",
+        ),
+    ] = None

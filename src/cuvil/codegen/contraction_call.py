@@ -10,6 +10,7 @@ from cuvil.codegen.scalar import Point, Writer, buffer_name
 from cuvil.errors import CuvilError
 from cuvil.ir.core import Op, Value
 from cuvil.ir.types import I32
+from cuvil.passes.knobs import TUNE
 from cuvil.sym.expr import Dim, add, product, symbol
 from cuvil.sym.facts import Facts
 
@@ -34,6 +35,13 @@ class Call:
         """``args.name = value;``"""
         text = value if isinstance(value, str) else self.writer.text(value)
         self.lines.append(f"  args.{name} = {text};")
+
+    def tuned(self, knob: str, name: str = "") -> int:
+        """What tuning chose for a knob, which is set as ``args.name`` then; 0 where nothing."""
+        chosen = int(self.op.attrs.get(TUNE, {}).get(knob, 0))
+        if chosen:
+            self.set(name or knob, chosen)
+        return chosen
 
     def pointer(self, view: View) -> str:
         """The address of a view's first element."""

@@ -20,12 +20,15 @@ from cuvil.codegen.kernel import THREADS, Kernel
 from cuvil.errors import CuvilError, UnsupportedNode, UnsupportedOpError
 from cuvil.ir.core import Op, Value
 from cuvil.ir.types import BOOL, I8
+from cuvil.passes.algorithms import winograd_group, winograd_row
 from cuvil.sym.expr import Dim, add, floordiv, minimum, mul, product, symbol
 from cuvil.sym.facts import Facts
 from cuvil.target.base import Target
 
 SHORT_RUN = 16
 """Channels below which conv.hpp copies kernel rows (CONV_SHORT_RUN)."""
+ATTENTION_BLOCK = 384
+"""Keys between two rescalings (attention.hpp)."""
 
 
 def contraction_kernel(op: Op, facts: Facts, target: Target) -> Kernel:
@@ -63,7 +66,13 @@ def _matmul(op: Op, main: Op, facts: Facts, target: Target) -> Kernel:
     offset = call.kernel.scratch or 0
     name = call.scratch(mul(symbol(THREADS), stride))
     call.set("scratch", name if offset == 0 else f"{name} + {call.writer.text(offset)}")
+    _cutting(call)
     return call.finish("GemmArgs", "gemm_f32", "gemm.hpp")
+
+
+def _cutting(call: Call) -> None:
+    call.tuned("panel_bytes", "cutting.panel_bytes")
+    call.tuned("row_limit", "cutting.row_limit")
 
 
 def _matmul_result(call: Call, form: MatmulForm) -> None:
@@ -211,12 +220,10 @@ def conv_transpose_scratch(taps: int, channels: int, mr: int) -> Dim:
     return _scratch(channels, mr * taps)
 
 
-def winograd_scratch(m: int, channels: int, target: Target) -> Dim:
+def winograd_scratch(m: int, channels: int, target: Target, group: int = 0) -> Dim:
     """Native winograd_scratch_bytes."""
-    points, row = (m + 2) ** 2, 16 * ((channels + 15) // 16 | 1)
-    room = (1100 << 10) if target.vec_bytes == 64 else (400 << 10)
-    fit = room // (points * row * 4) // target.mr
-    group = min(max(fit, 1), 4) * target.mr
+    points, row = (m + 2) ** 2, winograd_row(channels)
+    group = group or winograd_group(m, channels, target)
     per_thread = points * (group * row + 16) + points * (group * target.nr + 16)
     return add((channels + 15) // 16 * 64, mul(symbol(THREADS), 4 * per_thread))
 
@@ -235,7 +242,8 @@ def _winograd(op: Op, main: Op, facts: Facts, target: Target) -> Kernel:
     call.set("w_packed", call.constant(weight, f"winograd:{m}:{target.nr}"))
     channels = sizes["c"]
     assert isinstance(channels, int)
-    call.set("scratch", call.scratch(winograd_scratch(m, channels, target)))
+    group = call.tuned("group")
+    call.set("scratch", call.scratch(winograd_scratch(m, channels, target, group)))
     if call.plain():
         call.set("y", call.names[0])
     else:
@@ -285,6 +293,8 @@ def _conv(op: Op, main: Op, facts: Facts, target: Target) -> Kernel:
         packed = call.constant(weight, packing)
         call.set("w_packed", f"(const float*){packed}" if pairs else packed)
     call.set("scratch", call.scratch(scratch))
+    if names[0] == "ConvArgs":
+        _cutting(call)
     finish = finish_of(op, main) if names[0] == "ConvArgs" else None
     if finish is not None or call.plain():
         finish = finish or Finish()
@@ -327,7 +337,8 @@ def _attention(op: Op, main: Op, facts: Facts, target: Target) -> Kernel:
         strides = (mul(head, q.shape[1]), head, v.shape[3])
     for part, stride in zip(("batch", "head", "row"), strides, strict=True):
         call.set(f"out_{part}", stride)
-    call.set("scratch", call.scratch(_attention_scratch(sizes, target)))
+    block = call.tuned("key_block") or ATTENTION_BLOCK
+    call.set("scratch", call.scratch(_attention_scratch(sizes, block, target)))
     return call.finish("AttentionArgs", "attention_f32", "attention.hpp")
 
 
@@ -340,7 +351,7 @@ def _mask(call: Call, mask: View, main: Op) -> None:
         call.set(f"mask_{part}", stride)
 
 
-def _attention_scratch(sizes: dict[str, Dim], target: Target) -> Dim:
+def _attention_scratch(sizes: dict[str, Dim], block: int, target: Target) -> Dim:
     """An upper bound of native attention_scratch_bytes, as an expression."""
     keys, values = sizes["kv_len"], sizes["v_dim"]
 
@@ -349,8 +360,8 @@ def _attention_scratch(sizes: dict[str, Dim], target: Target) -> Dim:
 
     packed_keys = pad(mul(pad(keys, target.nr), sizes["head_dim"]), 16)
     packed_values = pad(mul(keys, pad(values, target.nr)), 16)
-    block = minimum(pad(keys, target.nr), 576 + target.nr)
-    rows = mul(add(add(block, pad(values, target.nr)), target.nr + 2), target.mr)
+    room = minimum(pad(keys, target.nr), block * 3 // 2 + target.nr)
+    rows = mul(add(add(room, pad(values, target.nr)), target.nr + 2), target.mr)
     floats = add(add(packed_keys, packed_values), pad(rows, 16))
     return mul(mul(symbol(THREADS), floats), 4)
 

@@ -19,6 +19,7 @@ from cuvil.codegen.standalone import standalone_kernel
 from cuvil.codegen.weights import WeightLayout
 from cuvil.ir.core import Function, Module, Op
 from cuvil.ir.late import call_symbols
+from cuvil.passes.knobs import TUNE
 from cuvil.passes.memory import Plan, plan_memory
 from cuvil.sym.expr import Dim, maximum
 from cuvil.sym.facts import Facts
@@ -80,6 +81,9 @@ class _Generator:
             kernel = reduce_kernel(op, self.facts)
         else:
             kernel = contraction_kernel(op, self.facts, self.target)
+        if op.attrs.get(TUNE, {}).get("serial"):
+            kernel.launch = kernel.launch.replace("rc.pool", "nullptr")
+            kernel.body = kernel.body.replace("rc.pool", "nullptr")
         if kernel.scratch is not None and not self.late.is_late(kernel.scratch):
             self.scratch = self.facts.simplify(maximum(self.scratch, kernel.scratch))
         return kernel

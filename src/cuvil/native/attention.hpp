@@ -31,6 +31,7 @@ struct AttentionArgs {
   int64_t out_batch, out_head, out_row;
   void* scratch;  // attention_scratch_bytes(...), 64-byte aligned
   Pool* pool;
+  int64_t key_block = 0;  // see ATTENTION_BLOCK; a multiple of NR, 0: that
 };
 
 void attention_f32(const AttentionArgs& args);
@@ -38,20 +39,23 @@ void attention_f32(const AttentionArgs& args);
 constexpr int64_t attention_pad(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 // Keys handled between two rescalings; up to one and a half times as many are taken at once.
 constexpr int64_t ATTENTION_BLOCK = 384;
-constexpr int64_t attention_block(int64_t kv_len) {
-  return kv_len <= ATTENTION_BLOCK * 3 / 2 ? attention_pad(kv_len, NR) : ATTENTION_BLOCK;
+constexpr int64_t attention_block(int64_t kv_len, int64_t chosen = 0) {
+  const int64_t block = chosen > 0 ? chosen : ATTENTION_BLOCK;
+  return kv_len <= block * 3 / 2 ? attention_pad(kv_len, NR) : block;
 }
 // Per thread: packed keys and values, then for MR rows the scores, the running output, a tile,
 // and two numbers each.
-constexpr int64_t attention_scratch_floats(int64_t kv_len, int64_t head_dim, int64_t v_dim) {
+constexpr int64_t attention_scratch_floats(int64_t kv_len, int64_t head_dim, int64_t v_dim,
+                                           int64_t chosen = 0) {
   const int64_t keys = attention_pad(kv_len, NR) * head_dim;
   const int64_t values = kv_len * attention_pad(v_dim, NR);
-  const int64_t rows = MR * (attention_block(kv_len) + attention_pad(v_dim, NR) + NR + 2);
+  const int64_t rows = MR * (attention_block(kv_len, chosen) + attention_pad(v_dim, NR) + NR + 2);
   return attention_pad(keys, 16) + attention_pad(values, 16) + attention_pad(rows, 16);
 }
 constexpr int64_t attention_scratch_bytes(int64_t kv_len, int64_t head_dim, int64_t v_dim,
-                                          int32_t threads) {
-  return threads * attention_scratch_floats(kv_len, head_dim, v_dim) * int64_t(sizeof(float));
+                                          int32_t threads, int64_t chosen = 0) {
+  return threads * attention_scratch_floats(kv_len, head_dim, v_dim, chosen) *
+         int64_t(sizeof(float));
 }
 
 }  // namespace cuvil

@@ -13,6 +13,7 @@
 // A Multiply computes one register tile; it takes what multiply_tile takes, which is the usual one.
 // Those of f32 sums know `finish`.
 #pragma once
+#include "cutting.hpp"
 #include "epilogue.hpp"
 #include "threads.hpp"
 #include "tile.hpp"
@@ -31,6 +32,7 @@ struct Contraction {
   Epilogue epilogue;
   Pool* pool;
   Finish finish = {};
+  Cutting cutting = {};
 };
 
 // Rows at a multiple of 4 KB apart share one set of a first-level cache (8 ways of 32 KB, 12 of 48
@@ -65,7 +67,8 @@ struct Cut {
 // Requires m, n, batch > 0.
 inline Cut cut_contraction(const Contraction& p) {
   Cut cut;
-  cut.row_tiles = ceil_div(p.m, p.row_limit);
+  const int64_t most = p.cutting.row_limit;
+  cut.row_tiles = ceil_div(p.m, most > 0 ? min64(most, MR) : p.row_limit);
   cut.tile_rows = p.m / cut.row_tiles;
   cut.longer_tiles = p.m % cut.row_tiles;
   cut.panels = ceil_div(p.n, NR);
@@ -73,7 +76,8 @@ inline Cut cut_contraction(const Contraction& p) {
   cut.strips = ceil_div(cut.row_tiles, cut.strip_tiles);
   const int64_t panel_bytes = max64(p.k, 1) * NR * int64_t(sizeof(float));
   const int64_t threads = pool_threads(p.pool);
-  cut.block_panels = min64(cut.panels, max64(p.min_panels, L2_PANEL_BYTES / panel_bytes));
+  const int64_t room = p.cutting.panel_bytes > 0 ? p.cutting.panel_bytes : L2_PANEL_BYTES;
+  cut.block_panels = min64(cut.panels, max64(p.min_panels, room / panel_bytes));
   if (threads > 1) {
     const int64_t wanted = ceil_div(4 * threads, p.batch * cut.strips);
     cut.block_panels = min64(cut.block_panels, max64(1, cut.panels / wanted));

@@ -29,6 +29,7 @@ struct ConvArgs {
   void* scratch;
   Pool* pool;
   Finish finish = {};
+  Cutting cutting = {};
 };
 
 void conv_f32(const ConvArgs& args);

@@ -162,10 +162,10 @@ struct Workspace {
 
   Workspace(const AttentionArgs& a, int32_t thread) {
     keys = static_cast<float*>(a.scratch) +
-           thread * attention_scratch_floats(a.kv_len, a.head_dim, a.v_dim);
+           thread * attention_scratch_floats(a.kv_len, a.head_dim, a.v_dim, a.key_block);
     values = keys + round_up(round_up(a.kv_len, NR) * a.head_dim, 16);
     scores = values + round_up(a.kv_len * round_up(a.v_dim, NR), 16);
-    total = scores + MR * attention_block(a.kv_len);
+    total = scores + MR * attention_block(a.kv_len, a.key_block);
     tile = total + MR * round_up(a.v_dim, NR);
     state = reinterpret_cast<RowState*>(tile + MR * NR);
   }
@@ -181,7 +181,7 @@ CUVIL_INLINE void scale_store(float* dst, const float* src, int64_t n, float fac
 void add_values(const Head& h, const Workspace& w, int64_t i0, int64_t mr, int64_t j0, int64_t n,
                 const float* keep, bool first, bool last) {
   const AttentionArgs& a = h.args;
-  const int64_t block = attention_block(a.kv_len), width = round_up(a.v_dim, NR);
+  const int64_t block = attention_block(a.kv_len, a.key_block), width = round_up(a.v_dim, NR);
   const float* rows[MR];
   uint32_t nan_rows = 0;
   for (int64_t r = 0; r < mr; ++r) rows[r] = w.scores + r * block;
@@ -214,7 +214,7 @@ void add_values(const Head& h, const Workspace& w, int64_t i0, int64_t mr, int64
 // Queries [i0, i0 + mr) against the packed keys and values.
 void attend_tile(const Head& h, const Workspace& w, int64_t i0, int64_t mr) {
   const AttentionArgs& a = h.args;
-  const int64_t block = attention_block(a.kv_len), end = h.visible(i0 + mr - 1);
+  const int64_t block = attention_block(a.kv_len, a.key_block), end = h.visible(i0 + mr - 1);
   const float* rows[MR];
   float keep[MR];
   for (int64_t r = 0; r < mr; ++r) {
@@ -291,7 +291,7 @@ CUVIL_INLINE void weigh_values(const float* p, const float* v, int64_t row, int6
 // One query over keys and values as they lie in memory.
 void attend_row(const Head& h, const Workspace& w, int64_t i) {
   const AttentionArgs& a = h.args;
-  const int64_t block = attention_block(a.kv_len), end = h.visible(i);
+  const int64_t block = attention_block(a.kv_len, a.key_block), end = h.visible(i);
   RowState state = {kNegInf, 0.0f};
   for (int64_t c = 0; c < a.v_dim; ++c) w.total[c] = 0.0f;
   for (int64_t j0 = 0; j0 < end; j0 += block) {

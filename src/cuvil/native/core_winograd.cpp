@@ -94,7 +94,7 @@ struct Winograd {
     tiles = a.n * tile_rows * tile_columns;
     panels = ceil_div(a.oc, NR);
     channels = gemm_scratch_stride(a.c);
-    group = winograd_group(OUTPUTS, a.c);
+    group = a.group > 0 ? a.group : winograd_group(OUTPUTS, a.c);
     products = winograd_products_stride(group);
     float* scratch = static_cast<float*>(a.scratch);
     zeros = scratch;

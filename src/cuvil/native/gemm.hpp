@@ -10,6 +10,7 @@
 // when a_col == 1, else threads * MR * gemm_scratch_stride(k) * 4, stride = 16 * (ceil(k / 16) |
 // 1).
 #pragma once
+#include "cutting.hpp"
 #include "epilogue.hpp"
 #include "threads.hpp"
 
@@ -27,6 +28,7 @@ struct GemmArgs {
   void* scratch;
   Pool* pool;
   Finish finish = {};
+  Cutting cutting = {};
 };
 
 void gemm_f32(const GemmArgs& args);

@@ -25,6 +25,7 @@ struct WinogradArgs {
   Epilogue epilogue;
   void* scratch;
   Pool* pool;
+  int64_t group = 0;  // tiles that are multiplied together; 0: as winograd_group has it
 };
 
 void winograd_2_f32(const WinogradArgs& args);
@@ -41,8 +42,9 @@ constexpr int64_t winograd_group(int64_t m, int64_t c) {
 // Floats between the values of neighbouring points: odd numbers of lines, so that they spread over
 // the cache's sets.
 constexpr int64_t winograd_products_stride(int64_t group) { return group * NR + 16; }
-constexpr int64_t winograd_scratch_bytes(int64_t m, int64_t c, int32_t threads) {
-  const int64_t group = winograd_group(m, c), points = (m + 2) * (m + 2);
+constexpr int64_t winograd_scratch_bytes(int64_t m, int64_t c, int32_t threads,
+                                         int64_t chosen = 0) {
+  const int64_t group = chosen > 0 ? chosen : winograd_group(m, c), points = (m + 2) * (m + 2);
   const int64_t input = points * (group * gemm_scratch_stride(c) + 16);
   return 4 * ((c + 15) / 16 * 16 +
               threads * (input + points * winograd_products_stride(group)));

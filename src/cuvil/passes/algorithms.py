@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cuvil.ir.core import Op, Value
+from cuvil.ir.core import Block, Op, Value
 from cuvil.rewrite.rewriter import Rewriter
 from cuvil.rewrite.rule import Context, Outcome, Refusal, Rule, rule
 from cuvil.sym.expr import Dim, evaluate, symbols_of
 from cuvil.sym.facts import Facts
+from cuvil.target.base import Target
 
 WINOGRAD = {2: "winograd_2", 4: "winograd_4"}
 # Sizes that a symbol is taken to have for the estimate, within its bounds: a leading dimension is
@@ -41,6 +42,18 @@ def winograd_cost(outputs: int, sizes: Sequence[int], channels: int, out_channel
     return products / _EFFICIENCY + transforms + reads
 
 
+def winograd_row(channels: int) -> int:
+    """Floats between transformed pixels (native gemm_scratch_stride)."""
+    return 16 * ((channels + 15) // 16 | 1)
+
+
+def winograd_group(outputs: int, channels: int, target: Target) -> int:
+    """Tiles of ``outputs`` x ``outputs`` that are multiplied together (native winograd_group)."""
+    room = (1100 << 10) if target.vec_bytes == 64 else (400 << 10)
+    fit = room // ((outputs + 2) ** 2 * winograd_row(channels) * 4) // target.mr
+    return min(max(fit, 1), 4) * target.mr
+
+
 def best_tile(sizes: Sequence[int], channels: int, out_channels: int) -> int:
     """The tile with the least cost: 4 or 2, or 1 for the direct sum."""
     cost = {m: winograd_cost(m, sizes, channels, out_channels) for m in (1, 2, 4)}
@@ -62,7 +75,7 @@ def _size(dim: Dim, facts: Facts, usual: int) -> int:
 @rule("minimal-filtering", "conv")
 def minimal_filtering(op: Op, context: Context) -> Outcome:
     """conv(x, w [o, c, 3, 3]) -> conv(x, w) {algorithm = "winograd_m"}"""
-    reason = _unfit(op)
+    reason = "its algorithm is chosen" if "algorithm" in op.attrs else unfit(op)
     if reason:
         return Refusal(reason)
     out_channels, channels = (_size(d, context.facts, 1) for d in op.operands[1].type.shape[:2])
@@ -78,12 +91,13 @@ def minimal_filtering(op: Op, context: Context) -> Outcome:
     return action
 
 
-def _unfit(op: Op) -> str:
-    """Why a convolution can't be done by minimal filtering; empty if it can."""
+def unfit(op: Op) -> str:
+    """Why a convolution, by itself or inside a kernel, can't be done by minimal filtering; empty
+    if it can."""
     attrs, weight = op.attrs, op.operands[1]
-    if "algorithm" in attrs:
-        return "its algorithm is chosen"
-    if not attrs.get("channels_last") or weight.op is None or weight.op.short != "constant":
+    kernel = weight.owner.parent if isinstance(weight.owner, Block) else None
+    source = kernel.operands[weight.index].op if isinstance(kernel, Op) else weight.op
+    if not attrs.get("channels_last") or source is None or source.short != "constant":
         return "its channels are not last, or its weights are not constant"
     if weight.type.shape[2:] != (3, 3) or attrs["groups"] != 1:
         return "it is no 3x3 convolution over all channels"

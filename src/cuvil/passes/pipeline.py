@@ -22,9 +22,11 @@ from cuvil.passes import (
     movement,
     pooling,
     precision,
+    tuning,
 )
 from cuvil.passes.cse import eliminate_common
 from cuvil.passes.fusion import fuse
+from cuvil.passes.knobs import Choice
 from cuvil.passes.stages import check_stage
 from cuvil.rewrite.driver import apply_rules
 from cuvil.rewrite.rewriter import Fuel, Rewriter, Trace
@@ -52,14 +54,15 @@ def _rules(name: str, *rules: Rule) -> Pass:
 @dataclass
 class PassOptions:
     """What steers the pipeline: fusion on or off, fuel, whether refusals are recorded, whether
-    convolutions may be done by minimal filtering, and what contractions with constants multiply.
-    ``watch`` is told of each pass."""
+    convolutions may be done by minimal filtering, what contractions with constants multiply, and
+    what tuning chose by kernel. ``watch`` is told of each pass."""
 
     enable_fusion: bool = True
     fuel: int | None = None
     trace: Trace = field(default_factory=Trace)
     check: bool = False
     winograd: bool = True
+    tuning: Mapping[str, Choice] = field(default_factory=dict)
     watch: Watch | None = None
     precision: str = "f32"
 
@@ -85,6 +88,10 @@ def canonical_passes() -> list[Pass]:
     ]
 
 
+def _tune(choices: Mapping[str, Choice]) -> Callable[[Rewriter], object]:
+    return lambda rewriter: tuning.apply_choices(rewriter, choices)
+
+
 def fused_passes(options: PassOptions) -> list[Pass]:
     """canonical -> fused"""
     narrow = [
@@ -95,6 +102,7 @@ def fused_passes(options: PassOptions) -> list[Pass]:
         *(narrow if options.precision == "bf16" else []),
         *([_rules("choose-algorithms", *algorithms.RULES)] if options.winograd else []),
         Pass("fuse", lambda rewriter: fuse(rewriter, options.enable_fusion)),
+        *([Pass(tuning.LABEL, _tune(options.tuning))] if options.tuning else []),
     ]
 
 
@@ -127,7 +135,7 @@ def _timed(function: Function, step: Pass, fuel: Fuel, options: PassOptions) -> 
 def change_names() -> set[str]:
     """The names of all rules, and of the passes that have none."""
     passes = [*canonical_passes(), *fused_passes(PassOptions(precision="bf16"))]
-    return {item.name for step in passes for item in (step.rules or (step,))}
+    return {tuning.LABEL} | {item.name for step in passes for item in (step.rules or (step,))}
 
 
 def lower(module: Module, stage: str, options: PassOptions | None = None) -> Module:

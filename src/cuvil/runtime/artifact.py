@@ -99,6 +99,12 @@ class Artifact:
         return self._manifest
 
     @property
+    def tuning(self) -> dict[str, Any] | None:
+        """What tuning found, to be given as ``options={"tune": ...}``; None if it was not tuned."""
+        found = self.manifest.extra.get("tuning")
+        return dict(found) if isinstance(found, Mapping) else None
+
+    @property
     def inputs(self) -> tuple[TensorSpec, ...]:
         """Names, dtypes and symbolic shapes of the inputs."""
         return self._signature.inputs

@@ -85,6 +85,22 @@ def take_profile(artifact: Artifact, inputs: Any, seconds: float) -> Profile:
     )
 
 
+def call_seconds(artifact: Artifact, inputs: Mapping[str, Any], seconds: float) -> Array:
+    """Run an artifact that is_profiled on inputs by name for about ``seconds``, at least five
+    times: the seconds of each call of a kernel in each run, [runs, calls], in order of the calls
+    in its code."""
+    native = artifact.native
+    functions = _bound(native.library_model().library.functions)
+    with native.library_model().library.profile_lock:
+        native.run(inputs)
+        runs, rate = _record(functions, native, inputs, seconds, 5)
+    found = np.zeros((len(runs), len(_entry(artifact.manifest.extra)["calls"])))
+    for row, run in zip(found, runs):
+        own = run[(run["kernel"] != _WHOLE) & (run["thread"] == 0)]
+        np.add.at(row, own["kernel"], (own["end"] - own["begin"]) * rate)
+    return found
+
+
 def named(artifact: Artifact, inputs: Any) -> dict[str, Any]:
     """Inputs by name, from a dict, a tuple in order, or a single one."""
     if isinstance(inputs, Mapping):
@@ -110,7 +126,11 @@ def _bound(functions: Any) -> Any:
 
 
 def _record(
-    functions: Any, native: Artifact, inputs: Mapping[str, Any], seconds: float
+    functions: Any,
+    native: Artifact,
+    inputs: Mapping[str, Any],
+    seconds: float,
+    fewest: int = _FEWEST_RUNS,
 ) -> tuple[list[Array], float]:
     """The slices of each run, and the seconds of one tick."""
     run = _Recorder(functions, native, inputs)
@@ -123,7 +143,7 @@ def _record(
     found: list[Array] = []
     start, first = time.perf_counter(), int(functions.cuvil_profile_ticks())
     end = start + seconds
-    while len(found) < _FEWEST_RUNS or (time.perf_counter() < end and len(found) < _MOST_RUNS):
+    while len(found) < fewest or (time.perf_counter() < end and len(found) < _MOST_RUNS):
         found.append(run.slices())
     taken = time.perf_counter() - start
     while taken < 0.02:  # a shorter time does not tell the rate

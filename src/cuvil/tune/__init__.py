@@ -1,0 +1,1 @@
+"""Measures what the cost model decides otherwise, and keeps what was found."""
