@@ -59,6 +59,18 @@ def conv(groups: int, *parts: bool) -> Module:
     return e.finish([finished(e, e.op("conv", x, w, **attrs), 70, *parts)], ["y"])
 
 
+def depthwise(channels: int, kernel: int, stride: int, *parts: bool) -> Module:
+    e = Emitter({"n": (0, None)})
+    x = e.input("x", TensorType((symbol("n"), 9, 17, channels), F32))
+    rng = np.random.default_rng(0)
+    w = e.weight(rng.standard_normal((channels, 1, kernel, kernel)).astype(np.float32))
+    attrs = {
+        "strides": (stride, stride), "dilations": (1, 1), "pads_lo": (1, 1), "pads_hi": (1, 1),
+        "groups": channels, "has_bias": False, "channels_last": True,
+    }  # fmt: skip
+    return e.finish([finished(e, e.op("conv", x, w, **attrs), channels, *parts)], ["y"])
+
+
 def text_of(module: Module) -> str:
     lowered = lower(clone_module(module), "fused")
     return "".join(generate(lowered, find_target("native")).sources.values())
@@ -100,6 +112,20 @@ def test_products(parts: tuple[bool, ...]) -> None:
 @pytest.mark.parametrize("groups", [1, 2])
 def test_convolutions(groups: int) -> None:
     check(conv(groups, *PARTS[-1]), (1, 2))
+
+
+@pytest.mark.parametrize("channels", [7, 37])
+@pytest.mark.parametrize(("kernel", "stride"), [(3, 1), (3, 2), (5, 1), (4, 1)])
+def test_depthwise(channels: int, kernel: int, stride: int) -> None:
+    module = depthwise(channels, kernel, stride, True, False, True, True)
+    assert "finish_tile" not in text_of(module)
+    check(module, (1, 2))
+
+
+def test_depthwise_with_a_residual() -> None:
+    module = depthwise(37, 3, 1, *PARTS[-1])
+    assert "finish_tile" in text_of(module)
+    check(module, (1,))
 
 
 def test_another_order_is_computed_as_it_stands() -> None:

@@ -25,6 +25,7 @@ from cuvil.sym.expr import Dim, add, floordiv, minimum, mul, product, symbol
 from cuvil.sym.facts import Facts
 from cuvil.target.base import Target
 
+_FINISHING = ("ConvArgs", "DepthwiseArgs")
 SHORT_RUN = 16
 """Channels below which conv.hpp copies kernel rows (CONV_SHORT_RUN)."""
 ATTENTION_BLOCK = 384
@@ -295,7 +296,9 @@ def _conv(op: Op, main: Op, facts: Facts, target: Target) -> Kernel:
     call.set("scratch", call.scratch(scratch))
     if names[0] == "ConvArgs":
         _cutting(call)
-    finish = finish_of(op, main) if names[0] == "ConvArgs" else None
+    finish = finish_of(op, main) if names[0] in _FINISHING else None
+    if depthwise and finish is not None and finish.residual is not None:
+        finish = None
     if finish is not None or call.plain():
         finish = finish or Finish()
         call.set("y", direct_output(call, finish))

@@ -13,6 +13,19 @@ struct Piece {
   int64_t begin, end;
   float* out;
   int64_t stride;
+  const Finish* finish;
+
+  // Sums of the channels from ch on, finished.
+  CUVIL_INLINE vf finished(vf sum, int64_t ch, int64_t lanes = VL) const {
+    if (!finish) return sum;
+    const float* bias = finish->bias;
+    if (bias) sum += lanes == VL ? load(bias + ch) : load_n(bias + ch, lanes);
+    if (finish->clamped) {  // NaN fails both comparisons
+      sum = sum < splat(finish->low) ? splat(finish->low) : sum;
+      sum = sum > splat(finish->high) ? splat(finish->high) : sum;
+    }
+    return sum;
+  }
 };
 
 // One row of output pixels.
@@ -49,13 +62,13 @@ CUVIL_INLINE void each_piece(const OutputRow& row, int64_t ox, const Body& body)
   const DepthwiseArgs& a = row.a;
   const int64_t m0 = row.pixel(ox);
   if (!a.epilogue.fn) {
-    body(Piece{0, a.c, a.y + m0 * a.c, a.c});
+    body(Piece{0, a.c, a.y + m0 * a.c, a.c, a.finish.wanted() ? &a.finish : nullptr});
     return;
   }
   alignas(64) float tile[PX * EPILOGUE_MAX_COLS];
   for (int64_t begin = 0, end; begin < a.c; begin = end) {
     end = piece_end(begin, a.c);
-    body(Piece{begin, end, tile, EPILOGUE_MAX_COLS});
+    body(Piece{begin, end, tile, EPILOGUE_MAX_COLS, nullptr});
     a.epilogue.fn(a.epilogue.ctx, tile, EPILOGUE_MAX_COLS, 0, m0, PX, begin, end - begin);
   }
 }
@@ -84,7 +97,7 @@ __attribute__((noinline)) void shared_columns(const float* const* table, const f
     }
     float* out = part.out + (ch - part.begin);
 #pragma unroll
-    for (int p = 0; p < PX; ++p) store(out + p * part.stride, acc[p]);
+    for (int p = 0; p < PX; ++p) store(out + p * part.stride, part.finished(acc[p], ch));
   }
 }
 
@@ -131,8 +144,9 @@ __attribute__((noinline)) void separate_taps(const OutputRow& row, const Piece& 
 #pragma unroll
     for (int p = 0; p < PX; ++p) {
       float* out = part.out + p * part.stride + (ch - part.begin);
-      if (PARTIAL) store_n(out, acc[p], lanes);
-      else store(out, acc[p]);
+      const vf done = part.finished(acc[p], ch, lanes);
+      if (PARTIAL) store_n(out, done, lanes);
+      else store(out, done);
     }
   }
 }

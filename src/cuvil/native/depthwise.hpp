@@ -28,6 +28,7 @@ struct DepthwiseArgs {
   Epilogue epilogue;
   void* scratch;
   Pool* pool;
+  Finish finish = {};  // without a residual
 };
 
 // Chooses among the kernels below.
