@@ -173,6 +173,16 @@ def test_readers_share_one_cast() -> None:
     assert sum(op.short == "cast" for op in module.main.walk()) == 1
 
 
+def test_models_of_bf16_are_multiplied_as_they_are() -> None:
+    module = product((3, 8), numbers(8, 5), dtype=BF16)
+    (op,) = pair_products(module)
+    assert op.operands[0].op is None and op.operands[0].type.dtype == BF16
+    x = numbers(3, 8).astype(BF16.numpy)
+    want = np.abs(x.astype(np.float64) @ rounded(numbers(8, 5)))
+    (got,) = run_compiled(module, {"x": x}, options())
+    np.testing.assert_array_equal(got, want.astype(np.float32).astype(BF16.numpy))
+
+
 def table_module(rows: int) -> Module:
     e = Emitter()
     at = e.input("at", TensorType((3,), F32))

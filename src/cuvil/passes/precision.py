@@ -33,6 +33,8 @@ def _narrow(rw: Rewriter, value: Value) -> Value:
     op = value.op
     if op is not None and op.short in _TAKEN_ALONG:
         return rw.value(op.short, [_narrow(rw, op.operands[0])], **op.attrs)
+    if op is not None and op.short == "cast" and op.operands[0].type.dtype == BF16:
+        return op.operands[0]  # a model of bf16, whose product was written in f32
     return rw.value("cast", [value], dtype=BF16)
 
 
