@@ -63,9 +63,9 @@ def compile(
     docs/howto/precision.md. ``options`` may hold "fixed_inputs", the values by name of an ONNX
     model's inputs that decide shapes: they become constants and leave the call; "input_contents",
     the shapes of the tensors in inputs that are sequences or optional (None for an optional without
-    a value); "opt_level", "jobs" (compilers at once), "fuel" (rewrites at most), "winograd" (False:
-    no minimal filtering in convolutions), "profile" (True: clocks in the artifact, so that its
-    ``profile`` needs no model) and "tune" (seconds, or a table: docs/howto/tune.md).
+    a value); "opt_level", "jobs" (compilers at once), "fuel" (rewrites at most), "winograd" and
+    "chains" (False: no minimal filtering in convolutions, none row by row with neighbours),
+    "profile" (True: clocks, so that ``profile`` needs no model), "tune" (docs/howto/tune.md).
 
     ``profile`` names a file that gets the compilation's profile and the model's: as a page with a
     heat map of the kernels (.html), the heat map alone (.svg), or a Chrome trace of the compilation

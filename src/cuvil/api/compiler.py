@@ -276,6 +276,7 @@ class Compiler:
             tuning=self.table.choices if self.table is not None else {},
             watch=self.stages.step if timed else None,
             precision=self.request.precision,
+            chains=bool(self.request.options.get("chains", True)),
         )
         return lower(module, stage, options) if stage != "captured" else module
 

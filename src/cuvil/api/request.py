@@ -28,7 +28,7 @@ DTYPE_NAMES: Mapping[str, str] = {
 _DEFAULT_SIZE = 2
 PICTURES = (".html", ".svg", ".json")
 OPTIONS = frozenset({
-    "fixed_inputs", "fuel", "input_contents", "jobs", "opt_level", "profile", "tune",
+    "chains", "fixed_inputs", "fuel", "input_contents", "jobs", "opt_level", "profile", "tune",
     "why_not", "winograd",
 })  # fmt: skip
 

@@ -14,6 +14,8 @@ from cuvil.passes.knobs import TUNE
 from cuvil.sym.expr import Dim, add, product, symbol
 from cuvil.sym.facts import Facts
 
+Dims = tuple[Dim, ...]
+
 
 class Call:
     """Builds the ``run`` function of a contraction: argument assignments and the epilogue."""
@@ -63,46 +65,30 @@ class Call:
         """Whether the only output is the contraction itself."""
         return len(self.outputs) == 1 and self.outputs[0][0] is self.main.results[0]
 
-    def epilogue(self, rows: tuple[Dim, ...], columns: Dim, batch: tuple[Dim, ...] = ()) -> None:
+    def epilogue(self, rows: Dims, columns: Dim, batch: Dims = ()) -> None:
         """Write the function that finishes tiles: m runs over ``rows``, n over ``columns``."""
-        loops = [Loop("batch", product(batch)), Loop("m", product(rows)), Loop("n", columns)]
-        b, m, n = (symbol(x.name) for x in loops)
-        facts, names = loop_facts(self.facts, loops), loop_names(loops)
-        writer = Writer(self.kernel, facts, names)
-        index: Index = (
-            *delinearize(b if batch else 0, batch, facts),
-            *delinearize(m, rows, facts),
-            n if columns != 1 else 0,
-        )
-
-        def tile(point: Point, at: Index) -> str:
-            if at != index:
-                place = str(self.main.loc)
-                raise CuvilError("an epilogue reads its tile out of place", where=place)
-            return f"{tile_name}[row * ld + column]"
-
         whole = self.main.type.dtype == I32
-        tile_name = "sums" if whole else "tile"
         element = "const cuvil::vi_element*"
         cast = f"  {element} sums = ({element})tile;\n" if whole else ""
-        writer.bound[id(self.main.results[0])] = tile
-        point = Point(writer, 3)
+        tile = f"{'sums' if whole else 'tile'}[row * ld + column]"
+        function = _TileFunction(self, self.main, tile, batch, rows, columns)
         for (inside, result), name in zip(self.outputs, self.names, strict=True):
+            point, index = function.point, function.index
             point.store(result, name, index, point.element(inside, index))
-        body = "\n".join(point.lines)
-        uses_batch = "batch" if batch else ""
-        self.kernel.body += (
-            "void finish_tile(const void* context, const float* tile, int64_t ld, "
-            f"int64_t {uses_batch}, int64_t m0,\n"
-            f"                 int64_t rows, int64_t n0, int64_t columns) {{\n@UNPACK@\n{cast}"
-            "  for (int64_t row = 0; row < rows; ++row) {\n"
-            "    const int64_t m = m0 + row;\n"
-            "    CUVIL_INDEPENDENT\n"
-            "    for (int64_t column = 0; column < columns; ++column) {\n"
-            "      const int64_t n = n0 + column;\n"
-            f"{body}\n    }}\n  }}\n}}\n"
-        )
+        self.kernel.body += function.text("finish_tile", "const float* tile", cast)
         self.lines.append("  args.epilogue = {finish_tile, &k};")
+
+    def in_place(self, field: str, main: Op, value: Value) -> None:
+        """Write the function that turns the result of ``main``, a contraction on the way, into
+        ``value`` where it lies."""
+        if value is main.results[0]:
+            return
+        shape, tile = main.type.shape, "tile[row * ld + column]"
+        function = _TileFunction(self, main, tile, (), shape[:-1], shape[-1])
+        function.point.line(f"{tile} = {function.point.element(value, function.index)};")
+        name = f"finish_{field}"
+        self.kernel.body += function.text(name, "float* tile")
+        self.lines.append(f"  args.{field} = {{{name}, &k}};")
 
     def finish(self, struct: str, function: str, include: str) -> Kernel:
         """Close the run function."""
@@ -114,3 +100,45 @@ class Call:
             + f"\n  cuvil::{function}(args);\n"
         )
         return self.kernel
+
+
+class _TileFunction:
+    """A function over the elements of a tile: ``point`` takes what happens at ``index``."""
+
+    def __init__(
+        self, call: Call, main: Op, element: str, batch: Dims, rows: Dims, columns: Dim
+    ) -> None:
+        loops = [Loop("batch", product(batch)), Loop("m", product(rows)), Loop("n", columns)]
+        b, m, n = (symbol(x.name) for x in loops)
+        facts = loop_facts(call.facts, loops)
+        self.batch = "batch" if batch else ""
+        self.index: Index = (
+            *delinearize(b if batch else 0, batch, facts),
+            *delinearize(m, rows, facts),
+            n if columns != 1 else 0,
+        )
+
+        def tile(point: Point, at: Index) -> str:
+            if at != self.index:
+                place = str(main.loc)
+                raise CuvilError("an epilogue reads its tile out of place", where=place)
+            return element
+
+        writer = Writer(call.kernel, facts, loop_names(loops))
+        writer.bound[id(main.results[0])] = tile
+        self.point = Point(writer, 3)
+
+    def text(self, name: str, tile: str, before: str = "") -> str:
+        """The function; ``tile`` declares that parameter."""
+        body = "\n".join(self.point.lines)
+        return (
+            f"void {name}(const void* context, {tile}, int64_t ld, "
+            f"int64_t {self.batch}, int64_t m0,\n"
+            f"                 int64_t rows, int64_t n0, int64_t columns) {{\n@UNPACK@\n{before}"
+            "  for (int64_t row = 0; row < rows; ++row) {\n"
+            "    const int64_t m = m0 + row;\n"
+            "    CUVIL_INDEPENDENT\n"
+            "    for (int64_t column = 0; column < columns; ++column) {\n"
+            "      const int64_t n = n0 + column;\n"
+            f"{body}\n    }}\n  }}\n}}\n"
+        )

@@ -14,6 +14,7 @@ from cuvil.analysis.contraction_views import (
     matmul_form,
 )
 from cuvil.analysis.index_map import View, trace_view
+from cuvil.codegen.chain_kernel import chain_kernel
 from cuvil.codegen.contraction_call import Call
 from cuvil.codegen.finish import Finish, direct_output, finish_of, set_finish
 from cuvil.codegen.kernel import THREADS, Kernel
@@ -36,11 +37,14 @@ def contraction_kernel(op: Op, facts: Facts, target: Target) -> Kernel:
     """The kernel of a fused op of kind "contraction". Raises UnsupportedOpError for one whose
     dtype, rank or layout no native template has."""
     block = op.regions[0]
-    main = next(o for o in block.ops if o.short in _BUILDERS)
-    if not has_kernel(main):
-        node = UnsupportedNode(main.name, str(main.type.dtype), str(main.loc), "no kernel")
-        raise UnsupportedOpError([node], stage="codegen")
-    return _BUILDERS[main.short](op, main, facts, target)
+    mains = [o for o in block.ops if o.short in _BUILDERS]
+    for main in mains:
+        if not has_kernel(main):
+            node = UnsupportedNode(main.name, str(main.type.dtype), str(main.loc), "no kernel")
+            raise UnsupportedOpError([node], stage="codegen")
+    if len(mains) > 1:
+        return chain_kernel(op, mains, facts, target)
+    return _BUILDERS[mains[0].short](op, mains[0], facts, target)
 
 
 def packed_size(k: Dim, n: Dim, nr: int) -> Dim:

@@ -32,7 +32,15 @@ def finish_of(op: Op, main: Op) -> Finish | None:
     if stored is None:
         return None
     # A value that is also read elsewhere is still the only one that is stored.
-    found, value = stored
+    return _parts(*stored, main)
+
+
+def finish_between(main: Op, value: Value) -> Finish | None:
+    """What makes ``value`` of the result of ``main``, if it is nothing but what Finish has."""
+    return _parts(Finish(), value, main)
+
+
+def _parts(found: Finish, value: Value, main: Op) -> Finish | None:
     for step in (_take_high, _take_low, _take_residual, _take_bias):
         value = step(found, value, main)
     return found if value is main.results[0] else None
@@ -123,19 +131,19 @@ def direct_output(call: Call, finish: Finish) -> str:
     return f"(float*){call.names[finish.half]}"
 
 
-def set_finish(call: Call, finish: Finish) -> None:
-    """Fill ``args.finish``, and let the kernel write to the outputs itself."""
+def set_finish(call: Call, finish: Finish, field: str = "finish") -> None:
+    """Fill ``args.finish`` or such a field, and let the kernel write to the outputs itself."""
     if finish.half is not None:
-        call.set("finish.half", call.names[finish.half])
-        call.set("finish.half_only", "true" if finish.kept is None else "false")
+        call.set(f"{field}.half", call.names[finish.half])
+        call.set(f"{field}.half_only", "true" if finish.kept is None else "false")
     names = {"bias": finish.bias, "residual": finish.residual}
     for name, value in names.items():
         if value is not None:
-            call.set(f"finish.{name}", call.kernel.buffer(value, name))
+            call.set(f"{field}.{name}", call.kernel.buffer(value, name))
     if finish.low is not None or finish.high is not None:
-        call.set("finish.low", _number(finish.low, "-__builtin_inff()"))
-        call.set("finish.high", _number(finish.high, "__builtin_inff()"))
-        call.set("finish.clamped", "true")
+        call.set(f"{field}.low", _number(finish.low, "-__builtin_inff()"))
+        call.set(f"{field}.high", _number(finish.high, "__builtin_inff()"))
+        call.set(f"{field}.clamped", "true")
 
 
 def _number(value: float | None, missing: str) -> str:

@@ -1,32 +1,14 @@
 // Depthwise convolution: pointer tables for a few output pixels, then a walk over the channels.
 #include "depthwise.hpp"
 
+#include "depthwise_row.hpp"
+
 namespace cuvil {
 namespace {
 
 constexpr double MIN_RANGE_NS = 15000;
 
 int64_t depthwise_taps(const DepthwiseArgs& a) { return int64_t(a.kd) * a.kh * a.kw; }
-
-// Channels [begin, end) of some neighbouring outputs: pixel p's go to out + p * stride.
-struct Piece {
-  int64_t begin, end;
-  float* out;
-  int64_t stride;
-  const Finish* finish;
-
-  // Sums of the channels from ch on, finished.
-  CUVIL_INLINE vf finished(vf sum, int64_t ch, int64_t lanes = VL) const {
-    if (!finish) return sum;
-    const float* bias = finish->bias;
-    if (bias) sum += lanes == VL ? load(bias + ch) : load_n(bias + ch, lanes);
-    if (finish->clamped) {  // NaN fails both comparisons
-      sum = sum < splat(finish->low) ? splat(finish->low) : sum;
-      sum = sum > splat(finish->high) ? splat(finish->high) : sum;
-    }
-    return sum;
-  }
-};
 
 // One row of output pixels.
 struct OutputRow {
@@ -48,13 +30,6 @@ struct OutputRow {
   }
 };
 
-// Where the piece of channels from `begin` on ends: short enough for an epilogue's tile, and never
-// leaving a rest shorter than a vector unless c itself is.
-int64_t piece_end(int64_t begin, int64_t c) {
-  const int64_t end = min64(c, begin + EPILOGUE_MAX_COLS);
-  return c > end && c - end < VL ? end - VL : end;
-}
-
 // Calls body for all channels of the pixels [ox, ox + PX): straight into the output, or piece by
 // piece into a tile that the epilogue takes.
 template <int PX, class Body>
@@ -73,52 +48,23 @@ CUVIL_INLINE void each_piece(const OutputRow& row, int64_t ox, const Body& body)
   }
 }
 
-// Table [KH][(PX - 1) * SW + KW]: an input column is loaded once for all the windows that hold it.
-template <int KH, int KW, int SW, int PX>
-__attribute__((noinline)) void shared_columns(const float* const* table, const float* w, int64_t c,
-                                              const Piece& part) {
-  constexpr int COLUMNS = (PX - 1) * SW + KW;
-  for (int64_t at = part.begin; at < part.end; at += VL) {
-    // The last vector overlaps its neighbour instead of being partial: the same values twice.
-    const int64_t ch = min64(at, part.end - VL);
-    vf acc[PX] = {};
-#pragma unroll
-    for (int i = 0; i < KH; ++i) {
-      vf filter[KW];
-#pragma unroll
-      for (int j = 0; j < KW; ++j) filter[j] = load(w + (i * KW + j) * c + ch);
-#pragma unroll
-      for (int q = 0; q < COLUMNS; ++q) {
-        const vf x = load(table[i * COLUMNS + q] + ch);
-#pragma unroll
-        for (int p = 0; p < PX; ++p)
-          if (q >= p * SW && q < p * SW + KW) acc[p] += x * filter[q - p * SW];
-      }
-    }
-    float* out = part.out + (ch - part.begin);
-#pragma unroll
-    for (int p = 0; p < PX; ++p) store(out + p * part.stride, part.finished(acc[p], ch));
-  }
-}
-
 template <int KH, int KW, int SH, int SW>
 struct FixedWindow {
+  const OutputRow& row;
+  const float* lines[KH];
+
+  explicit FixedWindow(const OutputRow& of) : row(of) {
+    for (int i = 0; i < KH; ++i) {
+      const int64_t base = row.input_row(0, i);
+      lines[i] = base >= 0 ? row.a.x + base : nullptr;
+    }
+  }
   template <int PX>
-  static void pixels(const OutputRow& row, int64_t ox) {
+  void pixels(int64_t ox) const {
     constexpr int COLUMNS = (PX - 1) * SW + KW;
     const DepthwiseArgs& a = row.a;
     const float* table[KH * COLUMNS];
-    const int64_t x0 = ox * SW - a.pw;
-    const bool inside = x0 >= 0 && x0 + COLUMNS <= a.w;
-    for (int i = 0; i < KH; ++i) {
-      const int64_t base = row.input_row(0, i);
-      const float** entry = table + i * COLUMNS;
-      if (base >= 0 && inside) {
-        for (int q = 0; q < COLUMNS; ++q) entry[q] = a.x + (base + (x0 + q) * a.c);
-      } else {
-        for (int q = 0; q < COLUMNS; ++q) entry[q] = row.input(base, x0 + q);
-      }
-    }
+    window_table<COLUMNS>({lines, a.w, a.c, row.zeros}, KH, ox * SW - a.pw, table);
     each_piece<PX>(row, ox, [&](const Piece& part) {
       shared_columns<KH, KW, SW, PX>(table, a.w_packed, a.c, part);
     });
@@ -152,8 +98,11 @@ __attribute__((noinline)) void separate_taps(const OutputRow& row, const Piece& 
 }
 
 struct AnyWindow {
+  const OutputRow& row;
+
+  explicit AnyWindow(const OutputRow& of) : row(of) {}
   template <int PX>
-  static void pixels(const OutputRow& row, int64_t ox) {
+  void pixels(int64_t ox) const {
     const DepthwiseArgs& a = row.a;
     const float** entry = row.table;
     for (int64_t q = 0; q < a.kd; ++q)
@@ -170,16 +119,7 @@ struct AnyWindow {
   }
 };
 
-template <class Window>
-void convolve_row(const OutputRow& row) {
-  int64_t ox = 0;
-  const int64_t ow = row.a.ow;
-  for (; ow - ox >= 7; ox += 7) Window::template pixels<7>(row, ox);
-  if (ow - ox >= 4) Window::template pixels<4>(row, ox), ox += 4;
-  if (ow - ox >= 2) Window::template pixels<2>(row, ox), ox += 2;
-  if (ow - ox >= 1) Window::template pixels<1>(row, ox);
-}
-static_assert(DEPTHWISE_PIXELS == 7, "convolve_row's widest step");
+static_assert(DEPTHWISE_PIXELS == 7, "each_run's widest step");
 
 template <class Window>
 void convolve(const DepthwiseArgs& a) {
@@ -196,8 +136,10 @@ void convolve(const DepthwiseArgs& a) {
   const int64_t grain = row_ns >= MIN_RANGE_NS ? 1 : int64_t(MIN_RANGE_NS / row_ns) + 1;
   parallel_for(a.pool, rows, grain, [&](int64_t begin, int64_t end, int32_t thread) {
     const float** table = reinterpret_cast<const float**>(tables + thread * table_bytes);
-    for (int64_t r = begin; r < end; ++r)
-      convolve_row<Window>(OutputRow{a, zeros, table, r / a.oh / a.od, r / a.oh % a.od, r % a.oh});
+    for (int64_t r = begin; r < end; ++r) {
+      const OutputRow row = {a, zeros, table, r / a.oh / a.od, r / a.oh % a.od, r % a.oh};
+      each_run(a.ow, Window(row));
+    }
   });
 }
 

@@ -21,7 +21,7 @@ from cuvil.target.base import Target
 WINOGRAD = {2: "winograd_2", 4: "winograd_4"}
 # Sizes that a symbol is taken to have for the estimate, within its bounds: a leading dimension is
 # mostly a batch of one, the others are sides of an image.
-_BATCH, _SIDE = 1, 256
+BATCH, SIDE = 1, 256
 _PER_POINT = 8.0  # multiply-adds' worth of a transform, for each point of each channel
 _PER_BYTE = 3.0
 _EFFICIENCY = 0.9  # of the products at each point, which are many short ones
@@ -63,7 +63,7 @@ def best_tile(sizes: Sequence[int], channels: int, out_channels: int) -> int:
     return 2 if small else 1
 
 
-def _size(dim: Dim, facts: Facts, usual: int) -> int:
+def usual_size(dim: Dim, facts: Facts, usual: int) -> int:
     """A dimension, its symbols at usual sizes."""
     table = {}
     for name in symbols_of(dim):
@@ -78,9 +78,10 @@ def minimal_filtering(op: Op, context: Context) -> Outcome:
     reason = "its algorithm is chosen" if "algorithm" in op.attrs else unfit(op)
     if reason:
         return Refusal(reason)
-    out_channels, channels = (_size(d, context.facts, 1) for d in op.operands[1].type.shape[:2])
+    facts = context.facts
+    out_channels, channels = (usual_size(d, facts, 1) for d in op.operands[1].type.shape[:2])
     n, *sides = op.type.shape[:3]
-    sizes = [_size(n, context.facts, _BATCH), *(_size(d, context.facts, _SIDE) for d in sides)]
+    sizes = [usual_size(n, facts, BATCH), *(usual_size(d, facts, SIDE) for d in sides)]
     tile = best_tile(sizes, channels, out_channels)
     if tile == 1:
         return Refusal("the direct sum is as fast, or nearly so with smaller weights")

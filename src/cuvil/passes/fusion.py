@@ -12,6 +12,7 @@ from collections.abc import Callable
 from cuvil.analysis.contraction_views import has_kernel, operand_fits
 from cuvil.analysis.index_map import VIEW_OPS
 from cuvil.ir.core import Block, Op, Value
+from cuvil.passes.chains import chain_rows
 from cuvil.passes.grouping import ALONE, Group, Grouping, fusion_class
 from cuvil.rewrite.driver import remove_dead
 from cuvil.rewrite.rewriter import Rewriter
@@ -19,11 +20,13 @@ from cuvil.rewrite.rewriter import Rewriter
 _NAME_PARTS = 4
 
 
-def fuse(rewriter: Rewriter, enable: bool = True) -> None:
-    """Rewrite the body into fused ops."""
+def fuse(rewriter: Rewriter, enable: bool = True, chains: bool = True) -> None:
+    """Rewrite the body into fused ops; ``chains`` allows several convolutions in one."""
     body = rewriter.function.body
     _copy_awkward_operands(rewriter, body, enable)
     grouping = Grouping(body, enable)
+    if enable and chains:
+        chain_rows(rewriter, grouping)
     fuser = _Fuser(rewriter, grouping, body.terminator)
     for group in grouping.ordered():
         fuser.emit(group)
@@ -107,19 +110,11 @@ class _Fuser:
         members = {id(op) for op in group.ops}
         outputs = [
             r for op in group.ops for r in op.results
-            if any(not self._inside(user, members) for user in r.users)
+            if any(not self.grouping.inside(user, members) for user in r.users)
         ]  # fmt: skip
         if not outputs:
             return
         self.fused(group, outputs)
-
-    def _inside(self, user: Op, members: set[int]) -> bool:
-        """Whether ``user`` is a member, or a float that only members read."""
-        if id(user) in members:
-            return True
-        if user is self.end or not self.grouping.floats(user):
-            return False
-        return all(self._inside(u, members) for r in user.results for u in r.users)
 
     def fused(self, group: Group, outputs: list[Value]) -> None:
         """Build the region and replace the outputs."""

@@ -343,6 +343,19 @@ class Grouping:
         self._raise_ancestors(b, mask)
         return None
 
+    def inside(self, user: Op, members: set[int]) -> bool:
+        """Whether ``user`` is a member (by id), or a float that only members read."""
+        if id(user) in members or not self.floats(user):
+            return id(user) in members
+        return all(self.inside(u, members) for r in user.results for u in r.users)
+
+    def join(self, first: Group, second: Group) -> None:
+        """Move the ops of ``first``, which only ``second`` reads, into ``second``."""
+        for op in first.ops:
+            self.of[id(op)] = second
+        second.ops = [*first.ops, *second.ops]
+        first.ops = []
+
     def ordered(self) -> list[Group]:
         """Non-empty groups so that producers come first; ties by the place of their first op."""
         live = [g for g in self.groups if g.ops]

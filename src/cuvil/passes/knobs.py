@@ -43,14 +43,14 @@ class Knob:
 
 
 def contraction_of(op: Op) -> Op | None:
-    """The contraction inside a kernel, if it has one with knobs."""
+    """The contraction inside a kernel, if it has just one and that one has knobs."""
     if op.short != "fused":
         return None
-    for inner in op.regions[0].ops:
-        if inner.short in _CONTRACTIONS:
-            narrow = is_pair_product(inner) or (inner.short == "matmul" and is_byte_product(inner))
-            return None if narrow else inner
-    return None
+    found = [inner for inner in op.regions[0].ops if inner.short in _CONTRACTIONS]
+    if len(found) != 1:
+        return None
+    narrow = is_pair_product(found[0]) or (found[0].short == "matmul" and is_byte_product(found[0]))
+    return None if narrow else found[0]
 
 
 def algorithm_of(main: Op | None) -> str:

@@ -24,6 +24,7 @@ from cuvil.passes import (
     precision,
     tuning,
 )
+from cuvil.passes.chains import CHAIN_ROWS
 from cuvil.passes.cse import eliminate_common
 from cuvil.passes.fusion import fuse
 from cuvil.passes.knobs import Choice
@@ -54,8 +55,9 @@ def _rules(name: str, *rules: Rule) -> Pass:
 @dataclass
 class PassOptions:
     """What steers the pipeline: fusion on or off, fuel, whether refusals are recorded, whether
-    convolutions may be done by minimal filtering, what contractions with constants multiply, and
-    what tuning chose by kernel. ``watch`` is told of each pass."""
+    convolutions may be done by minimal filtering, and row by row with their neighbours, what
+    contractions with constants multiply, and what tuning chose by kernel. ``watch`` is told of
+    each pass."""
 
     enable_fusion: bool = True
     fuel: int | None = None
@@ -65,6 +67,7 @@ class PassOptions:
     tuning: Mapping[str, Choice] = field(default_factory=dict)
     watch: Watch | None = None
     precision: str = "f32"
+    chains: bool = True
 
 
 def _required(rule: Rule) -> Rule:
@@ -101,7 +104,7 @@ def fused_passes(options: PassOptions) -> list[Pass]:
     return [
         *(narrow if options.precision == "bf16" else []),
         *([_rules("choose-algorithms", *algorithms.RULES)] if options.winograd else []),
-        Pass("fuse", lambda rewriter: fuse(rewriter, options.enable_fusion)),
+        Pass("fuse", lambda rewriter: fuse(rewriter, options.enable_fusion, options.chains)),
         *([Pass(tuning.LABEL, _tune(options.tuning))] if options.tuning else []),
     ]
 
@@ -135,7 +138,8 @@ def _timed(function: Function, step: Pass, fuel: Fuel, options: PassOptions) -> 
 def change_names() -> set[str]:
     """The names of all rules, and of the passes that have none."""
     passes = [*canonical_passes(), *fused_passes(PassOptions(precision="bf16"))]
-    return {tuning.LABEL} | {item.name for step in passes for item in (step.rules or (step,))}
+    names = {item.name for step in passes for item in (step.rules or (step,))}
+    return {CHAIN_ROWS, tuning.LABEL, *names}
 
 
 def lower(module: Module, stage: str, options: PassOptions | None = None) -> Module:
