@@ -122,14 +122,19 @@ def _mobilenet() -> Any:
 
 
 def _efficientnet() -> Any:
+    import torch
     from transformers import EfficientNetConfig, EfficientNetForImageClassification
 
-    return EfficientNetForImageClassification(
+    model = EfficientNetForImageClassification(
         EfficientNetConfig(
             width_coefficient=1.0, depth_coefficient=1.0, image_size=224, hidden_dim=1280,
             dropout_rate=0.2, num_labels=1000,
         )
     )  # fmt: skip
+    # Theirs averages windows of 1280 x 1280 that reach past the image, which not every runtime
+    # accepts; the mean is the same.
+    model.efficientnet.pooler = torch.nn.AdaptiveAvgPool2d(1)
+    return model
 
 
 def _whisper() -> Any:

@@ -14,11 +14,16 @@ CUVIL_INLINE T tanh(T x) {
   return copysign(u / (u + T(2)), x);
 }
 
-// 1 / (1 + exp(-x)) by exp(-|x|), which never overflows. 3 ULP.
+// 1 / (1 + exp(-x)) by exp(-|x|), which never overflows. 3 ULP; anything for NaN.
+template <class T>
+CUVIL_INLINE T sigmoid_of_number(T x) {
+  const T e = exp_of_negative(-abs(x));
+  return (x < T(0) ? e : T(1)) / (T(1) + e);
+}
 template <class T>
 CUVIL_INLINE T sigmoid(T x) {
-  const T e = exp(-abs(x));
-  return (x < T(0) ? e : T(1)) / (T(1) + e);
+  const T y = sigmoid_of_number(x);
+  return x != x ? x : y;
 }
 
 // log(1 + exp(x)). 2 ULP.
@@ -37,7 +42,7 @@ CUVIL_INLINE T log_sigmoid(T x) {
 // x sigmoid(x); NaN at -inf, as the product is. 4 ULP while sigmoid(x) is normal.
 template <class T>
 CUVIL_INLINE T silu(T x) {
-  return x * sigmoid(x);
+  return x * sigmoid_of_number(x);
 }
 
 // x tanh(softplus(x)) = x n / (n + 2), n = e^x (e^x + 2). 5 ULP while exp(x) is normal.
@@ -119,7 +124,7 @@ CUVIL_INLINE T erfc_positive(T t, T square_hi, T square_lo) {
   const T c = t > Form::last ? Form::last : t;
   const T b = T(1) + T(2) * c, inverse = T(1) / ((c + Form::a) * b);
   const T s = (c - Form::a) * b * inverse;
-  return exp_scaled(-square_hi, -square_lo, 0) * (Form::tail(s) * ((c + Form::a) * inverse));
+  return exp_of_negative(-square_hi, -square_lo) * (Form::tail(s) * ((c + Form::a) * inverse));
 }
 
 template <class T>
@@ -180,11 +185,11 @@ CUVIL_INLINE T gelu_erf(T x) {
 template <class T>
 CUVIL_INLINE T gelu_tanh(T x) {
   const T u2 = x * (T(1.5957691216057308) + T(0.07135481627260025) * x * x);
-  return x * sigmoid(u2);
+  return x * sigmoid_of_number(u2);
 }
 template <class T>
 CUVIL_INLINE T gelu_quick(T x) {  // x sigmoid(1.702 x), the same paper
-  return x * sigmoid(T(1.702) * x);
+  return x * sigmoid_of_number(T(1.702) * x);
 }
 
 }  // namespace cuvil

@@ -61,6 +61,27 @@ CUVIL_INLINE float exp_nonpositive(float x) {
   return x < -87.0f ? 0.0f : (x != x ? x : y);
 }
 
+// exp(x + rest(r)) for x <= 0: 1 ULP, denormal results too, but anything for NaN. The result is made
+// 2^64 times as large, where it is normal, and brought down by one product; the 64 comes with the
+// number that rounds.
+template <class Rest>
+CUVIL_INLINE float exp_of_negative(float x, const Rest& with_rest) {
+  constexpr float magic = FloatBits<float>::magic + 64.0f;
+  const float cut = x < -105.0f ? -105.0f : x;
+  const float t = cut * 1.4426950408889634f + magic, n = t - magic;
+  const float r = with_rest((cut - n * 0.693145751953125f) - n * 1.4286068e-06f);
+  const float p = 1.0f + (r + r * r * exp_tail(r));
+  return from_bits(to_bits(p) + (to_bits(t) << 23)) * 0x1p-64f;
+}
+CUVIL_INLINE float exp_of_negative(float x) {
+  return exp_of_negative(x, [](float r) { return r; });
+}
+CUVIL_INLINE float exp_of_negative(float x, float lo) {  // exp(x + lo), |lo| << 1
+  return exp_of_negative(x, [lo](float r) { return r + lo; });
+}
+CUVIL_INLINE double exp_of_negative(double x) { return exp_scaled(x, 0.0, 0); }
+CUVIL_INLINE double exp_of_negative(double x, double lo) { return exp_scaled(x, lo, 0); }
+
 // 2^r = 1 + r q(r), |r| <= 1/2.
 CUVIL_INLINE float exp2_tail(float r) {
   return horner(r, 6.931472e-01f, 2.402265e-01f, 5.550411e-02f, 9.618036e-03f, 1.3333431e-03f,
