@@ -62,8 +62,8 @@ CUVIL_INLINE float exp_nonpositive(float x) {
 }
 
 // exp for x <= 0, with what `with_rest` adds to the rest r: 1 ULP, denormal results too, but
-// anything for NaN. The result is made 2^64 times as large, where it is normal, and brought down by one
-// product; the 64 comes with the number that rounds.
+// anything for NaN. The result is made 2^64 times as large, where it is normal, and brought down
+// by one product; the 64 comes with the number that rounds.
 template <class Rest>
 CUVIL_INLINE float exp_of_negative(float x, const Rest& with_rest) {
   constexpr float magic = FloatBits<float>::magic + 64.0f;
