@@ -52,7 +52,7 @@ def need_framework(name: str) -> None:
 
 
 def _parsed_constraints(request: CompileRequest) -> list[Any]:
-    return [parse_constraint(text, "constraints=") for text in request.constraints]
+    return [parse_constraint(text) for text in request.constraints]
 
 
 def _capture_onnx(request: CompileRequest) -> Captured:

@@ -14,6 +14,7 @@ from cuvil.api.built import Built
 from cuvil.api.capture import capture, need_framework
 from cuvil.api.keys import artifact_key, loaded_version, quick_key
 from cuvil.api.manifest import (
+    ORIGINS,
     call_of,
     extra_of,
     plain,
@@ -336,12 +337,12 @@ class Compiler:
             calls = profile_of(generated.calls, self.target) if profile else None
         manifest = Manifest(
             name=module.name,
-            signature=signature_of(module.main),
+            signature=signature_of(module.main, module.source.get(ORIGINS)),
             target=self.target.triple,
             cpu=self.target.mcpu,
             cpu_features=self.target.cpu_features,
             call=call_of(module),
-            source=plain(module.source),
+            source=plain({k: v for k, v in module.source.items() if k != ORIGINS}),
             weights_bytes=generated.weights.size,
             cuvil_version=__version__,
             extra={

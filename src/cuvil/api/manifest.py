@@ -18,6 +18,7 @@ from cuvil.target.base import Target
 from cuvil.tune.table import TuningTable
 from cuvil.verify.layerwise import ops_inside, places
 
+ORIGINS = "origins"  # of symbols, among a module's source facts
 _NONE: Mapping[str, Any] = {"kind": "none"}
 
 
@@ -105,9 +106,10 @@ def python_functions(module: Module) -> dict[str, Callable[..., Any]]:
     return {op.name: op.python for op in registered if op is not None and op.python is not None}
 
 
-def signature_of(function: Function) -> Signature:
-    """The face of a function, for its manifest. Raises ShapeConstraintError for an output whose
-    size nothing decides."""
+def signature_of(function: Function, origins: Mapping[str, str] | None = None) -> Signature:
+    """The face of a function, for its manifest; ``origins`` says where symbols come from.
+
+    Raises ShapeConstraintError for an output whose size nothing decides."""
     late = late_symbols(function)
     used = set(call_symbols(function))
     for name, value in zip(function.output_names, function.outputs, strict=True):
@@ -118,10 +120,13 @@ def signature_of(function: Function) -> Signature:
                 hint="make the size part of the input shapes",
             )
     symbols = tuple(
-        SymbolSpec(name, low, high, _source(late[name]) if name in late else "")
+        SymbolSpec(
+            name, low, high, _source(late[name]) if name in late else "",
+            (origins or {}).get(name, ""),
+        )
         for name, (low, high) in function.symbols.items()
         if name in used
-    )
+    )  # fmt: skip
     constraints = tuple(ConstraintSpec(str(c), c.origin or "model") for c in checked(function))
     return Signature(
         tuple(_spec(n, v.type) for n, v in zip(function.input_names, function.inputs)),

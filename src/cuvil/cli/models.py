@@ -119,7 +119,7 @@ def _check_words(options: ModelOptions) -> None:
         raise InputError(f"there is no target {options.target!r}", hint=f"choose one of {names}")
     try:
         for text in options.constraint or ():
-            parse_constraint(text, "--constraint")
+            parse_constraint(text)
     except InvalidModelError as error:
         raise InputError(error.message, where=error.where, hint=error.hint) from None
 

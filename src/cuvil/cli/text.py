@@ -52,7 +52,10 @@ def public_signature(manifest: Manifest) -> Signature:
 
 def facts(signature: Signature) -> list[str]:
     """Bounds and constraints, each with its origin."""
-    bounds = [f"{symbol.rule}  ({symbol.source or 'bounds'})" for symbol in signature.symbols]
+    bounds = [
+        f"{symbol.rule}  ({symbol.source or symbol.origin or 'bounds'})"
+        for symbol in signature.symbols
+    ]
     return bounds + [f"{c.text}  ({c.origin})" for c in signature.constraints]
 
 

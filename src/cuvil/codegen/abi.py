@@ -8,7 +8,7 @@ from typing import Protocol
 from cuvil.codegen.cxx_expr import cxx
 from cuvil.ir.signature import Signature, TensorSpec
 from cuvil.ir.types import DType
-from cuvil.sym.constraint import Constraint
+from cuvil.sym.constraint import Constraint, in_words
 from cuvil.sym.expr import symbols_of
 from cuvil.target.features import X86_FEATURES
 
@@ -54,7 +54,7 @@ def emit_abi(face: Face) -> str:
         parts.append(_tensor_table(label, prefix, specs, [signature.is_late(s) for s in specs]))
     parts.append(_symbol_table(signature))
     parts.append(_table("ConstraintTable", "constraints", [
-        f"{{{c_string(c.text)}, {c_string(c.origin)}}}" for c in signature.numbered
+        f"{{{c_string(c.text)}, {c_string(in_words(c.origin))}}}" for c in signature.numbered
     ]))  # fmt: skip
     bits = _cpu_bits(face)
     parts.append(_table("CpuBit", "cpu_bits", bits))
@@ -159,7 +159,7 @@ def _symbol_table(signature: Signature) -> str:
     }
     rows = [
         f"{{{c_string(s.name)}, {s.min}, {s.highest}, {places.get(s.name, '-1, 0, 1, 0')}, "
-        f"{c_string(s.source)}}}"
+        f"{c_string(s.source or s.origin)}}}"
         for s in signature.symbols
     ]
     return _table("SymbolTable", "symbols", rows)

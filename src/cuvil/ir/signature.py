@@ -12,9 +12,12 @@ from functools import cached_property
 
 from cuvil.errors import InputError, InvalidModelError, ShapeConstraintError
 from cuvil.ir.types import DTYPES, DType
-from cuvil.sym.constraint import Constraint
+from cuvil.sym.constraint import GIVEN, Constraint, in_words
 from cuvil.sym.expr import Dim, Expr, evaluate, symbols_of
 from cuvil.sym.parse import parse_constraint, parse_dim
+
+_OTHER_SIZES = "pass inputs of sizes that fit, or compile with other dynamic dims or constraints"
+_OPEN_SIZE = "pass an input of that size, or compile with this axis among dynamic_dims"
 
 MAX_RANK = 16
 MAX_SYMBOL = (1 << 31) - 1  # so that a product of two symbols still fits 64 bits
@@ -52,13 +55,14 @@ class SymbolSpec:
     """A symbol's inclusive bounds; ``max`` None means up to MAX_SYMBOL.
 
     A late symbol gets its value during a call: ``source`` says from what. It is "" for a symbol
-    that the inputs' shapes tell.
+    that the inputs' shapes tell. ``origin`` says who asked for the symbol and its bounds.
     """
 
     name: str
     min: int = 0
     max: int | None = None
     source: str = ""
+    origin: str = ""
 
     @property
     def late(self) -> bool:
@@ -80,7 +84,7 @@ class ConstraintSpec:
     """The text of a predicate over symbols, and who asked for it."""
 
     text: str
-    origin: str = "user"
+    origin: str = GIVEN
 
     @cached_property
     def parsed(self) -> Constraint:
@@ -241,9 +245,19 @@ class Signature:
             means = "" if text == symbol.name else f", so {symbol.name} is {value}"
             raise ShapeConstraintError(
                 f"{place} ({text}) is {given}{means}; allowed is {symbol.rule}",
-                where=f"bounds of the dimension {symbol.name!r}",
+                where=self.origin_of(symbol, value),
+                hint=_OTHER_SIZES,
             )
         return value
+
+    def origin_of(self, symbol: SymbolSpec, value: int | None = None) -> str:
+        """Who asked for the bounds of a symbol: the constraints on it alone (those that exclude
+        ``value``, if one is given), else who asked for the symbol."""
+        own = [c for c in self.constraints if c.parsed.symbols() == {symbol.name}]
+        if value is not None:
+            own = [c for c in own if not _holds(c.parsed, {symbol.name: value})]
+        said = [f"{c.text} ({in_words(c.origin)})" for c in own]
+        return "; ".join(said) or symbol.origin or f"bounds of the dimension {symbol.name!r}"
 
     def _check_dim(
         self, spec: TensorSpec, axis: int, dim: Dim, given: int, table: Mapping[str, int]
@@ -253,20 +267,22 @@ class Signature:
             return
         text = str(spec.shape[axis])
         if isinstance(dim, int):
-            rule, where = text, ""
+            rule, where, hint = text, "this size is fixed in the artifact", _OPEN_SIZE
         else:
-            rule, where = f"{text} = {expected}", self._where_bound(dim, table)
+            rule, where, hint = f"{text} = {expected}", self._where_bound(dim, table), _OTHER_SIZES
         raise ShapeConstraintError(
-            f"input {spec.name!r}, axis {axis} is {given}; expected {rule}", where=where
+            f"input {spec.name!r}, axis {axis} is {given}; expected {rule}", where=where, hint=hint
         )
 
     def _where_bound(self, dim: Dim, table: Mapping[str, int]) -> str:
         used = symbols_of(dim)
-        return ", ".join(
+        places = [
             f"{b.symbol} is {table[b.symbol]} by axis {b.axis} of {self.inputs[b.input].name!r}"
             for b in self.bindings
             if b.symbol in used
-        )
+        ]
+        origins = [f"{s.name} is {s.origin}" for s in self.early if s.name in used and s.origin]
+        return "; ".join(places + origins)
 
     @property
     def numbered(self) -> tuple[ConstraintSpec, ...]:
@@ -275,11 +291,8 @@ class Signature:
 
     def check_constraint(self, spec: ConstraintSpec, table: Mapping[str, int]) -> None:
         """Raise ShapeConstraintError where a constraint does not hold at these values."""
-        try:
-            if spec.parsed.holds(table):
-                return
-        except ZeroDivisionError:
-            pass
+        if _holds(spec.parsed, table):
+            return
         used = spec.parsed.symbols()
         values = ", ".join(f"{n} = {v}" for n, v in table.items() if n in used)
         places = [
@@ -290,7 +303,9 @@ class Signature:
         places += [f"{s.name} is {s.source}" for s in self.symbols if s.late and s.name in used]
         where = "; ".join(places)
         raise ShapeConstraintError(
-            f"the constraint {spec.text} (from {spec.origin}) does not hold: {values}", where=where
+            f"the constraint {spec.text} ({in_words(spec.origin)}) does not hold: {values}",
+            where=where,
+            hint=_OTHER_SIZES,
         )
 
     def __iter__(self) -> Iterator[TensorSpec]:
@@ -343,14 +358,24 @@ def _evaluate(dim: Dim, table: Mapping[str, int]) -> int | None:
         return None
 
 
+def _holds(constraint: Constraint, table: Mapping[str, int]) -> bool:
+    """Whether it is true at these values; what divides by zero isn't."""
+    try:
+        return constraint.holds(table)
+    except ZeroDivisionError:
+        return False
+
+
 def _output_shape(spec: TensorSpec, table: Mapping[str, int]) -> tuple[int, ...]:
     shape = []
     total = spec.element.size
     for axis, dim in enumerate(spec.dims):
         value = _evaluate(dim, table)
         if value is None or value < 0:
+            would = "divides by zero" if value is None else f"would be {value}"
+            values = ", ".join(f"{n} = {table[n]}" for n in sorted(symbols_of(dim)))
             raise ShapeConstraintError(
-                f"output {spec.name!r}, axis {axis} ({spec.shape[axis]}) would be {value}",
+                f"output {spec.name!r}, axis {axis} ({spec.shape[axis]}) {would}; {values}",
                 hint="these input shapes are too small for the model",
             )
         total *= max(value, 1)

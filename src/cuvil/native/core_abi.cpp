@@ -39,12 +39,13 @@ int32_t bind_symbol(const SymbolTable& symbol, const DLTensor* const* inputs, in
   begin(message, at) << ", axis " << symbol.axis << " (" << at.spec.dims[symbol.axis] << ") is "
                      << given << "; allowed is " << symbol.min << " <= " << symbol.name
                      << " <= " << symbol.max;
+  if (*symbol.source) message << " (" << symbol.source << ")";
   return message.fail(CUVIL_E_SHAPE);
 }
 
 int32_t say_broken(int32_t broken, const int64_t* symbols, bool late, cuvil_status* status) {
   Message message(status);
-  message << "the constraint " << tables.constraints[broken].text << " (from "
+  message << "the constraint " << tables.constraints[broken].text << " ("
           << tables.constraints[broken].origin << ") does not hold:";
   for (int32_t i = 0; i < tables.symbol_count; ++i) {
     if (tables.symbols[i].input < 0 && !late) continue;

@@ -122,7 +122,8 @@ def _tensor_tree(spec: TensorSpec) -> dict[str, Any]:
 
 def _symbol_tree(spec: SymbolSpec) -> dict[str, Any]:
     found: dict[str, Any] = {"name": spec.name, "min": spec.min, "max": spec.max}
-    return {**found, "source": spec.source} if spec.late else found
+    words = {"source": spec.source, "origin": spec.origin}
+    return {**found, **{key: text for key, text in words.items() if text}}
 
 
 def _check_versions(tree: Mapping[str, Any]) -> None:
@@ -190,8 +191,8 @@ def _tensor(reader: _Reader) -> TensorSpec:
 
 def _symbol(reader: _Reader) -> SymbolSpec:
     highest = None if reader.tree.get("max") is None else reader.whole("max")
-    source = reader.text("source") if "source" in reader.tree else ""
-    return SymbolSpec(reader.text("name"), reader.whole("min"), highest, source)
+    words = [reader.text(key) if key in reader.tree else "" for key in ("source", "origin")]
+    return SymbolSpec(reader.text("name"), reader.whole("min"), highest, *words)
 
 
 def _constraint(reader: _Reader) -> ConstraintSpec:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from cuvil.sym.expr import Dim, add, evaluate, mul, symbols_of
 
+GIVEN = "given by the user"
+
 _HOLDS = {
     "==": lambda a, b: a == b,
     "!=": lambda a, b: a != b,
@@ -29,6 +31,11 @@ class Constraint:
     def __str__(self) -> str:
         return f"{self.left} {self.relation} {self.right}"
 
+    @property
+    def asked(self) -> bool:
+        """Whether the user asked for it; it is kept then, whatever the model needs."""
+        return self.origin.startswith(GIVEN)
+
     def symbols(self) -> set[str]:
         """Names of the symbols it speaks of."""
         return symbols_of(self.left) | symbols_of(self.right)
@@ -44,3 +51,13 @@ class Constraint:
         if isinstance(difference, int):
             return bool(_HOLDS[self.relation](difference, 0))
         return None
+
+
+def given_as(text: str) -> str:
+    """The origin of what the user wrote, in the user's own words."""
+    return f"{GIVEN} as {text}"
+
+
+def in_words(origin: str) -> str:
+    """An origin as it stands in brackets behind what it explains."""
+    return origin if not origin or origin.startswith(GIVEN) else f"from {origin}"

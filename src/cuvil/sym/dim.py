@@ -20,4 +20,12 @@ class Dim:
             raise InputError(f"a dimension needs a name like 'batch', not {self.name!r}")
         if self.min < 0 or (self.max is not None and self.max < self.min):
             bounds = f"{self.min}..{self.max}"
-            raise InputError(f"Dim({self.name!r}): need 0 <= min <= max, got {bounds}")
+            raise InputError(
+                f"Dim({self.name!r}): need 0 <= min <= max, got {bounds}",
+                hint="both ends are included; leave max out for no upper end",
+            )
+
+    def __str__(self) -> str:
+        low = f", min={self.min}" if self.min else ""
+        high = "" if self.max is None else f", max={self.max}"
+        return f"Dim({self.name!r}{low}{high})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from cuvil.errors import InvalidModelError
-from cuvil.sym.constraint import Constraint
+from cuvil.sym.constraint import Constraint, given_as
 from cuvil.sym.expr import Dim, add, floordiv, maximum, minimum, mod, mul, symbol
 
 _OPERATORS = {
@@ -64,8 +64,10 @@ def _dim(node: ast.expr, text: str) -> Dim:
     raise _bad(text, f"{ast.unparse(node)!r} is not allowed in it")
 
 
-def parse_constraint(text: str, origin: str = "user") -> Constraint:
-    """``"seq % 8 == 0"`` to a constraint. Raises InvalidModelError on anything else."""
+def parse_constraint(text: str, origin: str | None = None) -> Constraint:
+    """``"seq % 8 == 0"`` to a constraint, the user's unless an origin is named.
+
+    Raises InvalidModelError on anything else."""
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -75,4 +77,6 @@ def parse_constraint(text: str, origin: str = "user") -> Constraint:
     relation = _COMPARISONS.get(type(tree.ops[0]))
     if relation is None:
         raise _bad(text, "use one of == != <= < >= >")
-    return Constraint(_dim(tree.left, text), relation, _dim(tree.comparators[0], text), origin)
+    left, right = _dim(tree.left, text), _dim(tree.comparators[0], text)
+    given = given_as(repr(text.strip())) if origin is None else origin
+    return Constraint(left, relation, right, given)

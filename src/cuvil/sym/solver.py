@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cuvil.errors import ShapeConstraintError
-from cuvil.sym.constraint import Constraint
+from cuvil.sym.constraint import Constraint, in_words
 from cuvil.sym.expr import Atom, Dim, Expr, symbol
 from cuvil.sym.linear import SymbolBounds, decide, narrow
 
@@ -71,10 +71,11 @@ def conflict(
     constraints: Sequence[Constraint],
     symbols: SymbolBounds,
     milliseconds: int = MILLISECONDS,
+    origins: Mapping[str, str] | None = None,
 ) -> list[Constraint]:
     """A set of constraints, bounds among them, that contradict each other and of which none can
     be left out; empty if there is no contradiction or none was found in time."""
-    items = [*constraints, *bound_constraints(symbols)]
+    items = [*constraints, *bound_constraints(symbols, origins)]
     quick = decide(constraints, symbols)
     if quick is not None:
         return [] if quick else _minimal(items, None)
@@ -88,23 +89,27 @@ def require_satisfiable(
     constraints: Sequence[Constraint],
     symbols: SymbolBounds,
     milliseconds: int = MILLISECONDS,
+    origins: Mapping[str, str] | None = None,
 ) -> None:
-    """Raise ShapeConstraintError with the smallest contradiction and who asked for each part."""
-    found = conflict(constraints, symbols, milliseconds)
+    """Raise ShapeConstraintError with the smallest contradiction and who asked for each part;
+    ``origins`` tells where the bounds of a symbol come from."""
+    found = conflict(constraints, symbols, milliseconds, origins)
     if not found:
         return
-    lines = [f"  - {c}" + (f" (from {c.origin})" if c.origin else "") for c in found]
+    lines = [f"  - {c}" + (f" ({in_words(c.origin)})" if c.origin else "") for c in found]
     raise ShapeConstraintError(
         "no sizes satisfy these constraints together:\n" + "\n".join(lines),
         hint="drop or change one of them",
     )
 
 
-def bound_constraints(symbols: SymbolBounds) -> list[Constraint]:
+def bound_constraints(
+    symbols: SymbolBounds, origins: Mapping[str, str] | None = None
+) -> list[Constraint]:
     """The bounds of symbols as constraints of their own."""
     found = []
     for name, (low, high) in symbols.items():
-        origin = f"the bounds of {name}"
+        origin = (origins or {}).get(name) or f"the bounds of {name}"
         found.append(Constraint(symbol(name), ">=", low, origin))
         if high is not None:
             found.append(Constraint(symbol(name), "<=", high, origin))

@@ -84,11 +84,11 @@ def capture_onnx(
         "frontend": "onnx",
         "opset": opset_table(model.opset_import)[""],
         "producer": f"{model.producer_name} {model.producer_version}".strip(),
-        "dims": inputs.dims.originals,
+        "dims": inputs.dims.originals, "origins": inputs.dims.origins,
         "fixed_inputs": sorted(fixed_inputs or ()),
         "contents": _counts(dict(zip(names, outputs, strict=True))),
         "notes": context.notes + _declared_notes(model, dict(zip(names, outputs, strict=True))),
-    }
+    }  # fmt: skip
     name = model.graph.name or "model"
     call = {}
     made = dict(zip(names, outputs, strict=True))

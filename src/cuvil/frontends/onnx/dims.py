@@ -7,12 +7,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cuvil.errors import InvalidModelError
+from cuvil.errors import InvalidModelError, ShapeConstraintError
 from cuvil.ops.base import ShapeContext
-from cuvil.sym.constraint import Constraint
+from cuvil.sym.constraint import Constraint, given_as
 from cuvil.sym.dim import Dim as NamedDim
 from cuvil.sym.expr import Dim, Expr, symbol, symbols_of
 from cuvil.sym.parse import parse_constraint, parse_dim
+from cuvil.sym.solver import require_satisfiable
 
 Given = int | str | NamedDim | None
 _NAMELESS = re.compile(r"|\?|None|none|-?\d+|unk|unknown|dynamic")
@@ -29,6 +30,7 @@ class InputDims:
     def __init__(self, context: ShapeContext) -> None:
         self.context = context
         self.originals: dict[str, str] = {}
+        self.origins: dict[str, str] = {}
         self._by_name: dict[str, str] = {}
         self._fixed: dict[str, int] = {}
         self._renamed: dict[str, Given] = {}
@@ -58,10 +60,11 @@ class InputDims:
     def _dim(self, tensor: str, axis: int, declared: Any, given: Given) -> Dim:
         if given is None and isinstance(declared, str):
             given = self._renamed.get(declared)
+        place = f"axis {axis} of {tensor!r}"
         if isinstance(given, NamedDim):
-            return self._symbol(given.name, given.min, given.max)
+            return self._symbol(given.name, f"{given} ({place})", given)
         if isinstance(given, str) and not _NAMELESS.fullmatch(given):
-            return self._symbol(given)
+            return self._symbol(given, f"{given!r} ({place})")
         if isinstance(given, int) and given >= 0:
             return given
         if isinstance(declared, int) and declared > 0 and given is None:
@@ -72,6 +75,7 @@ class InputDims:
             return self._expression(declared) or self._symbol(declared)
         name = self._fresh(f"{tensor}_d{axis}")
         self.originals[name] = declared if isinstance(declared, str) else str(declared or "")
+        self.origins[name] = f"axis {axis} of {tensor!r}, which the model leaves open"
         return self._new(name, 0, None)
 
     def _expression(self, text: str) -> Dim | None:
@@ -87,15 +91,27 @@ class InputDims:
             return None
         return value
 
-    def _symbol(self, original: str, low: int = 0, high: int | None = None) -> Dim:
+    def _symbol(self, original: str, said: str = "", dim: NamedDim | None = None) -> Dim:
+        """The symbol of a name; ``said`` is what the user gave, "" for a name of the model's."""
+        low, high = (0, None) if dim is None else (dim.min, dim.max)
         name = self._by_name.get(original)
         if name is None:
             name = self._by_name[original] = self._fresh(original)
             self.originals[name] = original
+            self.origins[name] = given_as(said) if said else f"the model's dim {original!r}"
             return self._new(name, low, high)
         old_low, old_high = self.context.symbols[name]
+        if (low, high) != (0, None) and said not in self.origins[name]:
+            self.origins[name] += f" and as {said}"
         ends = [end for end in (old_high, high) if end is not None]
-        return self._new(name, max(old_low, low), min(ends) if ends else None)
+        low, high = max(old_low, low), min(ends) if ends else None
+        if high is not None and low > high:
+            raise ShapeConstraintError(
+                f"the bounds given for {name!r} exclude one another: >= {low} and <= {high}",
+                where=self.origins[name],
+                hint="give the dimension one range, or two names to two dimensions",
+            )
+        return self._new(name, low, high)
 
     def _new(self, name: str, low: int, high: int | None) -> Dim:
         self.context.symbols[name] = (low, high)
@@ -114,16 +130,21 @@ class InputDims:
     def constraints(self, asked: Sequence[str | Constraint]) -> list[Constraint]:
         """The user's constraints; those that bound one symbol narrow its bounds as well."""
         found = []
+        given = dict(self.context.symbols)
         for item in asked:
             constraint = parse_constraint(item) if isinstance(item, str) else item
             unknown = constraint.symbols() - set(self.context.symbols)
             if unknown:
                 names = ", ".join(sorted(self.context.symbols)) or "none"
-                raise InvalidModelError(
+                raise ShapeConstraintError(
                     f"constraint {constraint}: no dimension is called {', '.join(sorted(unknown))}",
+                    where=constraint.origin,
                     hint=f"the model's dimensions are: {names}",
                 )
             found.append(constraint)
+        if found:
+            require_satisfiable(found, given, origins=self.origins)
+        for constraint in found:
             self._narrow(constraint)
         return found
 
@@ -142,6 +163,4 @@ class InputDims:
         if relation in ("<", "<=", "=="):
             end = right - (relation == "<")
             high = end if high is None else min(high, end)
-        if high is not None and high < low:
-            raise InvalidModelError(f"constraint {constraint} leaves no size for {name}")
         self.context.symbols[name] = (low, high)

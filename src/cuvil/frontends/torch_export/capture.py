@@ -26,7 +26,6 @@ from cuvil.frontends.torch_export.guards import (
 )
 from cuvil.frontends.torch_export.naming import Naming, input_shapes
 from cuvil.frontends.torch_export.program import (
-    Traced,
     adopt_program,
     inference_mode_of,
     load_path,
@@ -35,6 +34,7 @@ from cuvil.frontends.torch_export.program import (
 from cuvil.frontends.torch_export.quiet import quiet
 from cuvil.frontends.torch_export.saved_guards import saved_guards
 from cuvil.frontends.torch_export.symbols import implied
+from cuvil.frontends.torch_export.traced import Traced
 from cuvil.frontends.torch_export.weights import Weights, dtype_from_torch
 from cuvil.frontends.torchscript import Replay
 from cuvil.ir.core import Location, Module, Value
@@ -42,6 +42,7 @@ from cuvil.ir.types import TensorType
 from cuvil.sym.constraint import Constraint
 from cuvil.sym.expr import Dim
 from cuvil.sym.facts import Facts
+from cuvil.sym.solver import require_satisfiable
 
 log = logging.getLogger("cuvil")
 
@@ -145,14 +146,19 @@ class _Capture:
         guards = collect_guards(naming.env, self.traced.places, naming.symbols, self.traced.notes)
         if self.traced.source is None:
             guards += saved_guards(source, _sizes_by_name(source, naming))
-        for constraint in user:
-            if constraint.known() is False:
-                raise ShapeConstraintError(f"the constraint {constraint} never holds")
+        spec = self.traced.spec
+        said = [c for c in self.constraints if c.symbols() <= spec.bounds.keys()]
+        needed = [*naming.equal, *naming.constraints, *guards]
+        if any(c.known() is False for c in user):
+            require_satisfiable([*said, *needed], spec.bounds, origins=spec.origins())
+        given = dict(naming.bounds)
         kept = sort_guards(
             [*user, *naming.constraints, *guards, *naming.ranges()],
-            naming.bounds,
-            movable=self.traced.source is not None,
-        )
+            naming.bounds, spec.origins(), movable=self.traced.source is not None,
+        )  # fmt: skip
+        sizes = self._sizes(naming)
+        if not all(c.symbols() <= sizes.keys() and c.holds(sizes) for c in user):
+            require_satisfiable(kept.firm, given, origins=spec.origins())
         return naming, [*kept.firm, *self._settled(kept, naming)]
 
     def _settled(self, kept: Kept, naming: Naming) -> list[Constraint]:
@@ -190,13 +196,16 @@ class _Capture:
             return converter, None
         results = results[len(results) - _user_outputs(program) :]
         facts = {"frontend": "torch", "model": traced.model_name}
+        if naming.origins():
+            facts["origins"] = naming.origins()  # type: ignore[assignment]
         if traced.notes:
             facts["notes"] = traced.notes  # type: ignore[assignment]
         sizes = self._sizes(naming)
         for extra in naming.symbols.assumed:
             if extra.symbols() <= sizes.keys() and not extra.holds(sizes):
+                said = ", ".join(f"{n} = {sizes[n]}" for n in sorted(extra.symbols()))
                 raise ShapeConstraintError(
-                    f"the example's sizes don't satisfy {extra}", where=extra.origin,
+                    f"the example's sizes don't satisfy {extra}: {said}", where=extra.origin,
                     hint="use other example sizes, static dims, or a factor that floats hold",
                 )  # fmt: skip
         for extra in (*converter.assumed, *naming.symbols.assumed):

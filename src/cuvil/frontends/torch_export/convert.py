@@ -153,6 +153,7 @@ class Converter:
 
     def _call(self, node: Node) -> None:
         self.e.loc = location(node)
+        self.symbols.place = str(self.e.loc)
         meta = node.meta.get("val")
         if not self._lost.isdisjoint(node.all_input_nodes):
             if isinstance(node.target, torch._ops.OpOverload) and _has_tensor(meta):

@@ -12,8 +12,9 @@ import torch
 
 from cuvil.errors import ShapeConstraintError
 from cuvil.frontends.torch_export.spec import DynamicSpec
-from cuvil.sym.constraint import Constraint
+from cuvil.sym.constraint import Constraint, in_words
 from cuvil.sym.expr import Dim, Expr, evaluate, symbols_of
+from cuvil.sym.solver import require_satisfiable
 
 _SEARCH = 4096
 
@@ -23,8 +24,12 @@ def choose_sizes(
 ) -> dict[str, int]:
     """A size for each name: the example's if that is 2 or more and fits, else the next that does.
 
-    Raises ShapeConstraintError where no size up to 4096 satisfies bounds and constraints.
+    Raises ShapeConstraintError where bounds and constraints contradict one another, or no size up
+    to 4096 satisfies them.
     """
+    own = [c for c in constraints if c.symbols() <= spec.bounds.keys()]
+    if own:
+        require_satisfiable(own, spec.bounds, origins=spec.origins())
     sizes: dict[str, int] = {}
     for tensor, axes in zip(tensors, spec.axes, strict=True):
         for axis, dim in axes.items():
@@ -44,9 +49,11 @@ def _fitting(name: str, wanted: int, spec: DynamicSpec, constraints: Sequence[Co
     for size in (*range(start, top + 1), *range(start - 1, low - 1, -1)):
         if all(c.holds({name: size}) for c in rules):
             return int(size)
+    said = "; ".join(f"{c} ({in_words(c.origin)})" for c in rules)
     raise ShapeConstraintError(
-        f"no size of {name} in {low}..{top} satisfies {', '.join(map(str, rules))}",
-        hint="loosen the bounds or the constraints",
+        f"no size of {name} in {low}..{top} satisfies {said}",
+        where=spec.origin(name),
+        hint="loosen the bounds or the constraints; or make the dim static, if it has one size",
     )
 
 

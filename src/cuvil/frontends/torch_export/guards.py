@@ -2,59 +2,21 @@
 
 from __future__ import annotations
 
-import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-import cuvil
 from cuvil.errors import ShapeConstraintError
 from cuvil.frontends.torch_export.symbols import TorchSymbols, Untranslatable, implied, tighten
 from cuvil.sym.constraint import Constraint
 from cuvil.sym.expr import APPLY, Dim, mul, substitute, symbol
 from cuvil.sym.facts import Facts
+from cuvil.sym.solver import require_satisfiable
 
-_TORCH = str(Path(torch.__file__).parent)
-_TRACER = str(Path(__file__).with_name("program.py"))
-OWN_FOLDERS = (_TORCH, str(Path(cuvil.__file__).parent))  # whose lines are no user's code
 Bounds = dict[str, tuple[int, "int | None"]]
 SMALL = 4  # sizes below it are tried, where a guard excludes only such
-
-
-@contextmanager
-def guard_places() -> Iterator[dict[str, str]]:
-    """Notes the line of user code at which each guard arises, by the guard's text."""
-    places: dict[str, str] = {}
-    env: Any = ShapeEnv
-    original: Any = getattr(env, "_log_guard", None)
-    if original is None:
-        yield places
-        return
-
-    def noted(self: Any, prefix: str, guard: Any, *args: Any, **kwargs: Any) -> Any:
-        places.setdefault(str(guard), _user_line())
-        return original(self, prefix, guard, *args, **kwargs)
-
-    env._log_guard = noted
-    try:
-        yield places
-    finally:
-        env._log_guard = original
-
-
-def _user_line() -> str:
-    """The innermost line of user code inside the model, ``file:line``, else ""."""
-    for frame in reversed(traceback.extract_stack()):
-        if frame.filename == _TRACER:
-            break  # what lies further out is who asked for the capture
-        if not frame.filename.startswith((*OWN_FOLDERS, "<")):
-            return f"{Path(frame.filename).name}:{frame.lineno}"
-    return ""
 
 
 def collect_guards(
@@ -122,27 +84,34 @@ def _divided(rule: Constraint) -> tuple[str, int] | None:
     return (str(name), int(by)) if plain else None  # type: ignore[arg-type]
 
 
-def sort_guards(guards: Sequence[Constraint], bounds: Bounds, *, movable: bool) -> Kept:
+def sort_guards(
+    guards: Sequence[Constraint], bounds: Bounds, origins: Mapping[str, str], *, movable: bool
+) -> Kept:
     """Drop what the bounds imply and narrow the bounds by what is firm. Where the guards are
     ``movable`` (the model can be run again), those that exclude only sizes below 4 are set aside.
     """
+    given = dict(bounds)
     facts = Facts(bounds)
     larger = _raised(bounds, SMALL)
     firm: list[Constraint] = []
     small: list[Constraint] = []
     for guard in guards:
-        if implied(guard, facts) or guard in firm or guard in small:
+        if implied(guard, facts) or guard in firm or (guard in small and not guard.asked):
             continue
         if guard.known() is False:
             raise ShapeConstraintError(
-                f"the model needs {guard}, which never holds", where=guard.origin
+                f"the model needs {guard}, which never holds", where=guard.origin,
+                hint="give the dims other names or bounds, or change that line",
             )
-        user = guard.origin == "user"
-        if movable and not user and implied(guard, larger):
+        if movable and not guard.asked and implied(guard, larger):
             small.append(guard)
-        elif user or not follows(guard, firm, bounds):
+        elif guard.asked or not follows(guard, firm, bounds):
             firm.append(guard)
-            tighten(bounds, guard)
+            try:
+                tighten(bounds, guard)
+            except ShapeConstraintError:
+                require_satisfiable(firm, given, origins=origins)
+                raise
             facts = Facts(bounds)
     return Kept(firm, [g for g in small if not implied(g, facts)])
 

@@ -9,10 +9,12 @@ import sympy
 import torch
 
 from cuvil.errors import ShapeConstraintError
-from cuvil.frontends.torch_export.program import FLAT, Traced
+from cuvil.frontends.torch_export.program import FLAT
 from cuvil.frontends.torch_export.symbols import TorchSymbols, Untranslatable, shape_env
+from cuvil.frontends.torch_export.traced import Traced
 from cuvil.sym.constraint import Constraint
 from cuvil.sym.expr import Dim, Expr, substitute, symbol, symbols_of
+from cuvil.sym.solver import require_satisfiable
 
 Bounds = dict[str, tuple[int, "int | None"]]
 _ARTEFACT = 2  # torch's lowest size of a dynamic dim, whatever the program
@@ -30,6 +32,7 @@ class Naming:
         self.bounds: Bounds = dict(traced.spec.bounds)
         self.constraints: list[Constraint] = []
         self.aliases: dict[str, Dim] = {}
+        self.equal: list[Constraint] = []  # what makes each alias the dim that it is
         self.env = shape_env(traced.program)
         self.shapes = input_shapes(traced)
         self._wanted = [
@@ -53,9 +56,10 @@ class Naming:
             if name not in self.bounds:
                 raise ShapeConstraintError(
                     f"the constraint {constraint} speaks of {name!r}, which is no dynamic dim",
+                    where=constraint.origin,
                     hint=f"the dynamic dims are {', '.join(sorted(self.bounds)) or 'none'}",
                 )
-        return Constraint(left, constraint.relation, right, constraint.origin or "user")
+        return Constraint(left, constraint.relation, right, constraint.origin)
 
     def _map_symbols(self) -> None:
         """Lone torch symbols take the user's dims: plain names first, then expressions."""
@@ -66,15 +70,17 @@ class Naming:
 
     def _relate(self) -> None:
         """Dims that torch found constant, equal or derived."""
+        fixed = [w for w in self._wanted if isinstance(self.shapes[w[0]][w[1]], int)]
+        if fixed:
+            raise self._specialised(fixed)
         for index, axis, dim in self._wanted:
             size = self.shapes[index][axis]
-            if isinstance(size, int):
-                raise self._specialised(index, axis, dim, size)
             found = self._translated(size)
             wanted = substitute(dim, self.aliases)
             if found is None or found == wanted:
                 continue
-            place = f"dim {axis} of {self.traced.names[index]}"
+            line = self._guard_place(index, axis, sympy.Eq)
+            place = f"axis {axis} of {self.traced.names[index]!r}{line and ', at '}{line}"
             reason = f"the model needs {dim} == {found} ({place})"
             used = set().union(*(symbols_of(d) for d in self.symbols.table.values()))
             if isinstance(wanted, Expr) and str(wanted) in self.bounds and str(wanted) not in used:
@@ -90,7 +96,9 @@ class Naming:
 
     def _alias(self, name: str, dim: Dim, reason: str) -> None:
         self.aliases[name] = dim
+        self.equal.append(Constraint(symbol(name), "==", dim, reason))
         self.traced.notes.append(reason)
+        require_satisfiable(self.equal[-1:], self.bounds, origins=self.traced.spec.origins())
         low, high = self.bounds.pop(name)
         if isinstance(dim, Expr) and str(dim) in self.bounds:
             old_low, old_high = self.bounds[str(dim)]
@@ -102,29 +110,45 @@ class Naming:
         if high is not None:
             self.constraints.append(Constraint(dim, "<=", high, reason))
 
-    def _specialised(self, index: int, axis: int, dim: Dim, size: int) -> ShapeConstraintError:
-        """Why a dim that the user wants dynamic is a constant in the program."""
-        name = self.traced.names[index]
-        where = self._guard_place(f"L['{FLAT}'][{index}].size()[{axis}]")
+    def origins(self) -> dict[str, str]:
+        """Where each symbol comes from, in words; also why other names are no symbols."""
+        found = {n: o for n, o in self.traced.spec.origins().items() if n in self.bounds}
+        for rule in self.equal:
+            for name in sorted(symbols_of(rule.right) & found.keys()):
+                found[name] = "; ".join(filter(None, (found[name], rule.origin)))
+        return found
+
+    def _specialised(self, fixed: Sequence[tuple[int, int, Dim]]) -> ShapeConstraintError:
+        """Why dims that the user wants dynamic are constants in the program."""
+        lines, places = [], []
+        for index, axis, dim in fixed:
+            name, size = self.traced.names[index], self.shapes[index][axis]
+            who = self.traced.spec.origin(str(dim))
+            lines.append(
+                f"dim {axis} of {name!r} was asked to be dynamic ({dim}), but the model fixes it "
+                f"to {size}{who and f'; {dim} is '}{who}"
+            )
+            places.append(self._guard_place(index, axis))
+        sizes = sorted({str(self.shapes[index][axis]) for index, axis, _ in fixed})
         return ShapeConstraintError(
-            f"dim {axis} of {name!r} was asked to be dynamic ({dim}), but the model fixes it to "
-            f"{size}",
-            where=where,
-            hint=f"leave it out of dynamic_dims, or change the line that needs exactly {size} "
-            "(a weight of that size, a view or a Python int made from the shape)",
+            "\n".join(lines),
+            where="; ".join(dict.fromkeys(filter(None, places))),
+            hint="leave it out of dynamic_dims, or change the line that needs exactly "
+            f"{' or '.join(sizes)} (a weight of that size, a view or a Python int made from the "
+            "shape)",
         )
 
-    def _guard_place(self, source: str) -> str:
-        """The user line of the first guard over the symbol of this source."""
-        if self.env is None:
-            return ""
+    def _guard_place(self, index: int, axis: int, kind: Any = object) -> str:
+        """The place in the model of the first guard (of a kind) over the symbol of a size."""
+        source = f"L['{FLAT}'][{index}].size()[{axis}]"
         for sym, sources in getattr(self.env, "var_to_sources", {}).items():
             texts = [s.name() if callable(s.name) else str(s.name) for s in sources]
             if source not in texts:
                 continue
             for guard in self.env.guards:
-                if sym in guard.expr.free_symbols and self.traced.places.get(str(guard.expr)):
-                    return self.traced.places[str(guard.expr)]
+                place = self.traced.places.get(str(guard.expr))
+                if place and sym in guard.expr.free_symbols and isinstance(guard.expr, kind):
+                    return place
         return ""
 
     def _name_the_rest(self) -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
-import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,42 +14,25 @@ import torch
 import torch.fx.experimental._config as symbolic_config
 from torch.export import Dim as TorchDim
 from torch.export import ExportedProgram
+from torch.nn.utils.rnn import PackedSequence
 from torch.utils import _pytree as pytree
 
-from cuvil.errors import CuvilError, InputError, InvalidModelError, ShapeConstraintError
+from cuvil.errors import CuvilError, InputError, InvalidModelError
 from cuvil.frontends.torch_export.examples import choose_sizes, resized
-from cuvil.frontends.torch_export.guards import OWN_FOLDERS, guard_places
+from cuvil.frontends.torch_export.explain import explained
+from cuvil.frontends.torch_export.places import guard_places
 from cuvil.frontends.torch_export.quiet import quiet
 from cuvil.frontends.torch_export.spec import DynamicSpec, parse_dynamic
-from cuvil.frontends.torch_export.stand_ins import symbolic_functions
+from cuvil.frontends.torch_export.stand_ins import packed_sequences, symbolic_functions
+from cuvil.frontends.torch_export.traced import Traced
 from cuvil.frontends.torch_export.tree import Json, TreeBuilder, rebuild, tree_of_spec
 from cuvil.frontends.torch_export.weights import to_tensor
 from cuvil.frontends.torchscript import load_script
 from cuvil.sym.constraint import Constraint
+from cuvil.sym.expr import Dim
 
 FLAT = "leaves"
 _INNER = "model"
-
-
-@dataclass
-class Traced:
-    """A program whose user inputs are tensors, one for each of ``names``.
-
-    ``source`` is the module that was traced, called with the flat inputs (None for a program
-    that was exported elsewhere); ``places`` maps the text of a guard to a line of user code.
-    """
-
-    program: ExportedProgram
-    names: list[str]
-    spec: DynamicSpec
-    examples: list[torch.Tensor]
-    call: dict[str, Any]
-    model_name: str
-    source: torch.nn.Module | None = None
-    sizes: dict[str, int] = field(default_factory=dict)
-    places: dict[str, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    prefix: str = ""
 
 
 class _Record:
@@ -60,6 +41,7 @@ class _Record:
 
     builder: TreeBuilder
     error: Exception | None = None
+    symbols: Mapping[str, str] = {}  # torch's own names of dims, as texts over the user's names
 
 
 class _ModelError(Exception):
@@ -74,9 +56,15 @@ class _Flat(torch.nn.Module):
         self.model = model
         self._input_tree = tree
         self._original = original
+        self.axes: Sequence[Mapping[int, Dim]] = ()
         self.record = _Record()
 
     def forward(self, *leaves: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        self.record.symbols = {
+            str(leaf.shape[axis]): str(dim)
+            for leaf, axes in zip(leaves, self.axes, strict=False)
+            for axis, dim in axes.items()
+        }
         args, kwargs = rebuild(self._input_tree, self._original, list(leaves))
         builder = TreeBuilder()
         try:
@@ -164,7 +152,10 @@ def trace_module(
     Raises InvalidModelError with torch's reason where the export fails, InputError for arguments
     the model doesn't take.
     """
-    original = pytree.tree_map(_as_tensor, (tuple(args), dict(kwargs)))
+    given = (tuple(args), dict(kwargs))
+    if any(map(_is_packed, pytree.tree_leaves(given, _is_packed))):
+        raise packed_sequences(f"the example inputs of {type(model).__name__}")
+    original = pytree.tree_map(_as_tensor, given)
     builder = TreeBuilder()
     tree = builder.flatten(original)
     if not builder.leaves:
@@ -179,18 +170,23 @@ def trace_module(
     sizes = choose_sizes(builder.leaves, spec, constraints)
     examples = resized(builder.leaves, spec.axes, sizes)
     flat = _Flat(model, tree, original)
+    flat.axes = spec.axes
     traced = Traced(
         _NOTHING, names, spec, examples, {"input_tree": tree}, type(model).__name__,
         flat, sizes, prefix=f"{_INNER}.",
     )  # fmt: skip
     with inference_mode_of(model):
-        traced.program = _export(flat, traced)
+        traced.program = _export(flat, traced, constraints)
     traced.call.update(_call_facts(model, flat))
     traced.notes += flat.record.builder.notes
     return traced
 
 
 _NOTHING: Any = None
+
+
+def _is_packed(value: Any) -> bool:
+    return isinstance(value, PackedSequence)
 
 
 def _as_tensor(value: Any) -> Any:
@@ -211,7 +207,9 @@ def _call_facts(model: torch.nn.Module, flat: _Flat) -> dict[str, Any]:
     return facts
 
 
-def _export(flat: _Flat, traced: Traced) -> ExportedProgram:
+def _export(
+    flat: _Flat, traced: Traced, constraints: Sequence[Constraint]
+) -> ExportedProgram:
     hints: tuple[dict[int, Any], ...] = tuple(
         {axis: _hint(str(dim), traced.spec) for axis, dim in axes.items()}
         for axes in traced.spec.axes
@@ -231,43 +229,12 @@ def _export(flat: _Flat, traced: Traced) -> ExportedProgram:
             raise
         except Exception as error:
             error = flat.record.error or error
-            raise _explained(error, traced) from error
+            raise explained(error, traced, flat.record.symbols, constraints) from error
 
 
 def _hint(name: str, spec: DynamicSpec) -> Any:
     low, high = spec.bounds.get(name, (0, None))
     return TorchDim.AUTO(min=low, max=high) if high is not None else TorchDim.AUTO(min=low)
-
-
-def _explained(error: Exception, traced: Traced) -> CuvilError:
-    """The export's failure in the family of errors, with the line of user code if torch says."""
-    text = str(error).strip() or type(error).__name__
-    first = text.split("\n\n")[0][:600]
-    where = _user_line(error)
-    kind = type(error).__name__
-    if "DataDependent" in kind or "data-dependent" in text:
-        return InvalidModelError(
-            f"{traced.model_name} takes a decision from the values of a tensor: {first}",
-            where=where,
-            hint="use torch.where, or a size known from the inputs' shapes",
-        )
-    if "Constraint" in kind or "constraint" in first.lower():
-        return ShapeConstraintError(
-            f"the dynamic dims asked for don't fit {traced.model_name}: {first}", where=where
-        )
-    return InvalidModelError(
-        f"{traced.model_name} can't be traced: {kind}: {first}",
-        where=where or traced.model_name,
-        hint="check that the model runs with the example inputs; make branches on tensors explicit",
-        stage="capture",
-    )
-
-
-def _user_line(error: Exception) -> str:
-    """The innermost line of user code that an error came through, ``file:line``, else ""."""
-    frames = traceback.extract_tb(error.__traceback__)
-    found = [f for f in frames if not f.filename.startswith((*OWN_FOLDERS, "<"))]
-    return f"{Path(found[-1].filename).name}:{found[-1].lineno}" if found else ""
 
 
 def load_program(path: str | Path) -> ExportedProgram:

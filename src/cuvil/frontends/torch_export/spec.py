@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from cuvil.errors import InputError, InvalidModelError, ShapeConstraintError
+from cuvil.sym.constraint import given_as
 from cuvil.sym.dim import Dim as NamedDim
 from cuvil.sym.expr import Dim, Expr, symbol, symbols_of
 from cuvil.sym.parse import parse_dim
@@ -16,10 +17,23 @@ Bounds = dict[str, tuple[int, "int | None"]]
 
 @dataclass(frozen=True)
 class DynamicSpec:
-    """``axes[k]`` maps each dynamic axis of input k to its dim; ``bounds`` those of the names."""
+    """``axes[k]`` maps each dynamic axis of input k to its dim; ``bounds`` those of the names.
+
+    ``given`` says how the user gave a name: once for each way in which its bounds were given.
+    """
 
     axes: tuple[Mapping[int, Dim], ...]
     bounds: Mapping[str, tuple[int, int | None]]
+    given: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def origin(self, name: str) -> str:
+        """Who asked for a name: the origin of its bounds."""
+        found = self.given.get(name, ())
+        return given_as(" and ".join(found)) if found else ""
+
+    def origins(self) -> dict[str, str]:
+        """The origin of each name's bounds."""
+        return {name: self.origin(name) for name in self.bounds}
 
 
 def parse_dynamic(dynamic: Any, names: Sequence[str], ranks: Sequence[int]) -> DynamicSpec:
@@ -32,12 +46,39 @@ def parse_dynamic(dynamic: Any, names: Sequence[str], ranks: Sequence[int]) -> D
     """
     bounds: Bounds = {}
     tables: list[dict[int, Dim]] = [{} for _ in names]
+    given: dict[str, tuple[str, ...]] = {}
     for index, entry in _by_input(dynamic, names):
         for axis, item in _by_axis(entry, names[index], ranks[index]):
+            before = dict(bounds)
             dim = _dim(item, f"{names[index]}_{axis}", bounds)
-            if dim is not None:
-                tables[index][axis] = dim
-    return DynamicSpec(tuple(tables), bounds)
+            if dim is None:
+                continue
+            tables[index][axis] = dim
+            for name in sorted(symbols_of(dim)):
+                if name not in given or bounds[name] != before[name]:
+                    said = f"{_written(item)} (axis {axis} of {names[index]!r})"
+                    given[name] = (*given.get(name, ()), said)
+            _need_room(bounds, given)
+    return DynamicSpec(tuple(tables), bounds, given)
+
+
+def _written(item: Any) -> str:
+    """A dim of ``dynamic_dims`` as the user may have written it."""
+    if isinstance(item, NamedDim):
+        return str(item)
+    name = getattr(item, "__name__", None)
+    return repr(str(item) if name is None else name)
+
+
+def _need_room(bounds: Bounds, given: Mapping[str, Sequence[str]]) -> None:
+    """Raise ShapeConstraintError where the bounds of a name leave no size for it."""
+    for name, (low, high) in bounds.items():
+        if high is not None and low > high:
+            raise ShapeConstraintError(
+                f"the bounds given for {name!r} exclude one another: >= {low} and <= {high}",
+                where=f"given as {' and '.join(given[name])}",
+                hint="give the dimension one range, or two names to two dimensions",
+            )
 
 
 def _by_input(dynamic: Any, names: Sequence[str]) -> list[tuple[int, Any]]:
@@ -140,10 +181,5 @@ def _named(name: str, low: int, high: int | None, bounds: Bounds) -> Dim:
     before = bounds.get(name, (0, None))
     low = max(low, before[0])
     ends = [h for h in (high, before[1]) if h is not None]
-    high = min(ends) if ends else None
-    if high is not None and low > high:
-        raise ShapeConstraintError(
-            f"the bounds given for {name!r} exclude one another: {low} to {high}"
-        )
-    bounds[name] = (low, high)
+    bounds[name] = (low, min(ends) if ends else None)
     return symbol(name)

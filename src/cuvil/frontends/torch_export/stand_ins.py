@@ -17,6 +17,9 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from cuvil.errors import UnsupportedNode, UnsupportedOpError
+from cuvil.frontends.torch_export.places import user_line
+
 NAMESPACE = "cuvil_capture"
 _TAIL = (
     "Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, "
@@ -35,6 +38,7 @@ _WHOLE = {
     "corrcoef": "(Tensor self) -> Tensor",
     "combinations": "(Tensor self, int r=2, bool with_replacement=False) -> Tensor",
 }
+_PACKED = ("_pack_padded_sequence", "_pad_packed_sequence")
 _PART = "narrow_at(Tensor self, int dim, Tensor start, SymInt length) -> Tensor"
 
 
@@ -132,19 +136,21 @@ class _KeptWhole(TorchFunctionMode):
 
 @contextmanager
 def symbolic_functions() -> Iterator[None]:
-    """Inside, torch.nn's recurrent layers (not with packed sequences) and max_pool1d keep their
-    sizes symbolic."""
+    """Inside, torch.nn's recurrent layers and max_pool1d keep their sizes symbolic. Packed
+    sequences are refused."""
     functions: Any = torch._VF
     pool = torch.max_pool1d
     try:
         for name in _SCHEMAS:
             setattr(functions, name, _routed(name))
+        for name in _PACKED:
+            setattr(functions, name, _refuse_packed)
         torch.max_pool1d = _max_pool1d
         with _KeptWhole():
             yield
     finally:
         torch.max_pool1d = pool
-        for name in _SCHEMAS:
+        for name in (*_SCHEMAS, *_PACKED):
             delattr(functions, name)
 
 
@@ -182,13 +188,23 @@ def _max_pool1d(
     return wide.squeeze(-2)
 
 
+def packed_sequences(where: str) -> UnsupportedOpError:
+    """The refusal of sequences that are packed by their lengths."""
+    reason = "the number of rows in each step would be data, which no shape of a program tells"
+    hint = "give the layer the padded sequences, and pick or mask the steps by the lengths"
+    return UnsupportedOpError([UnsupportedNode("packed sequences", "", where, reason, hint)])
+
+
+def _refuse_packed(*args: Any) -> Any:
+    raise packed_sequences(user_line())
+
+
 def _routed(name: str) -> Callable[..., Any]:
     stand_in = getattr(getattr(torch.ops, NAMESPACE), name)
-    original = getattr(torch._C._VariableFunctions, name)
 
     def call(*args: Any) -> Any:
         if not isinstance(args[2], (list, tuple)):
-            return original(*args)
+            return _refuse_packed()
         hx = list(args[1]) if isinstance(args[1], (list, tuple)) else args[1]
         return stand_in(args[0], hx, list(args[2]), *args[3:])
 

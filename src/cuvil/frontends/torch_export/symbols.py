@@ -11,9 +11,9 @@ from typing import Any
 import sympy
 import torch
 
-from cuvil.errors import InvalidModelError
+from cuvil.errors import ShapeConstraintError
 from cuvil.sym.constraint import Constraint
-from cuvil.sym.expr import Dim, add, ceildiv, floordiv, maximum, minimum, mod, mul, product
+from cuvil.sym.expr import Dim, Expr, add, ceildiv, floordiv, maximum, minimum, mod, mul, product
 from cuvil.sym.facts import Facts
 
 _RELATIONS = {
@@ -45,6 +45,7 @@ class TorchSymbols:
         self.table: dict[str, Dim] = {}
         self.assumed: list[Constraint] = []
         self.bounded: set[str] = set()
+        self.place = ""  # what is being translated
         self.ranges = {str(key): span for key, span in (ranges or {}).items()}
 
     def range_of(self, size: Any) -> tuple[int, int | None] | None:
@@ -112,7 +113,19 @@ class TorchSymbols:
         rule = _FUNCTIONS.get(kind)
         if rule is None:
             raise Untranslatable(f"{type(expression).__name__} in {expression}")
-        return rule([self.expr(arg) for arg in expression.args])
+        dims = [self.expr(arg) for arg in expression.args]
+        found = rule(dims)
+        if kind in _DIVISIONS and not isinstance(dims[1], int) and not isinstance(found, int):
+            self._assume_divisor(dims[1], found)
+        return found
+
+    def _assume_divisor(self, by: Dim, found: Expr) -> None:
+        """A division by a size that may be 0 asks for a size that isn't; one that comes out
+        exactly asks for nothing."""
+        atoms = [atom for monomial, _ in found.terms for atom, _ in monomial]
+        rule = Constraint(by, ">=", 1, f"a division by {by}{self.place and ' at '}{self.place}")
+        if any(by in atom.args[1:] for atom in atoms) and rule not in self.assumed:
+            self.assumed.append(rule)
 
     def _product(self, expression: Any) -> Dim:
         """A product whose rational coefficient is an exact division (torch's CleanDiv)."""
@@ -234,6 +247,9 @@ _FUNCTIONS: dict[str, Callable[[Sequence[Dim]], Dim]] = {
 }
 
 
+_DIVISIONS = ("FloorDiv", "CleanDiv", "CeilDiv", "Mod", "PythonMod")
+
+
 def plain_bound(constraint: Constraint) -> Constraint:
     """``min(c, s) == s`` as ``s <= c``, ``max(c, s) == s`` as ``s >= c``; others as they are."""
     if constraint.relation != "==":
@@ -312,9 +328,10 @@ def tighten(symbols: dict[str, tuple[int, int | None]], constraint: Constraint) 
     if relation in (">=", ">", "=="):
         low = max(low, right + (relation == ">"))
     if high is not None and low > high:
-        raise InvalidModelError(
+        raise ShapeConstraintError(
             f"no size of {name} is possible: {constraint} contradicts its bounds",
             where=constraint.origin,
+            hint=f"give {name} other bounds, or change the line that needs this",
         )
     symbols[name] = (low, high)
 

@@ -90,6 +90,7 @@ def _recurrent(kind: str, activation: str | None = None) -> Rule:
         states = list(c["hx"]) if isinstance(c["hx"], (list, tuple)) else [c.tensor("hx")]
         if c["batch_first"]:
             x = swap(c, x, 0, 1)
+        c.e.context.require(x.type.shape[0], ">=", 1, "a recurrent layer of torch needs a step")
         ends: list[list[Value]] = []
         for layer in range(layers.layers):
             x, last = _layer(c, kind, activation, layers, layer, x, states)
