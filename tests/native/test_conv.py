@@ -257,4 +257,5 @@ def test_compiles_for_other_machines(tmp_path: Path, machine: Machine, name: str
 
 
 def test_library_of_all_kernels_is_small(native: Convolutions) -> None:
-    assert Path(native.library._name).stat().st_size < 150_000
+    # Convolutions of every kind, with tiles of every number of rows.
+    assert Path(native.library._name).stat().st_size < 180_000
