@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tools.opinfo.run import judge_operator
+from tools.opinfo.apart import judge_apart
 from tools.opinfo.samples import operators, outside
 
 # Prefixes with a dot, and the rest by their first letter.
@@ -44,7 +44,7 @@ def test_right_or_known_to_be_refused(infos: dict[str, Any], family: str) -> Non
     """Never wrong, never another error, and never refused where it was right before."""
     known, problems = refusals(), []
     for name in [n for n in infos if family_of(n) == family]:
-        verdict = judge_operator(infos[name], name, seconds=300)
+        verdict = judge_apart(infos[name], name, seconds=300)
         allowed = ("right", "refused") if name in known else ("right",)
         if verdict.status not in ("skipped", *allowed):
             problems.append(f"{name} is {verdict.status}: {verdict.reasons}")
@@ -58,7 +58,7 @@ def test_other_forms_keep_the_order_of_a_program(infos: dict[str, Any], form: st
     """In place, through views, with out=, as a method and by other names: never wrong."""
     problems = []
     for name in infos:
-        verdict = judge_operator(infos[name], name, seconds=120, most=2, patience=1, form=form)
+        verdict = judge_apart(infos[name], name, seconds=120, most=2, patience=1, form=form)
         if verdict.status not in ("right", "refused", "skipped"):
             problems.append(f"{name} is {verdict.status}: {verdict.reasons}")
     assert not problems, "\n".join(problems)

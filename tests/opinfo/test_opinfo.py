@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,6 +13,7 @@ import pytest
 import torch
 from torch.utils import _pytree as pytree
 
+from tools.opinfo.apart import judge_apart, verdict_of_child
 from tools.opinfo.judge import difference, values_differ
 from tools.opinfo.run import Verdict, judge_operator
 from tools.opinfo.samples import Sample, operators
@@ -75,3 +80,36 @@ def test_one_wrong_call_outweighs_the_right_ones() -> None:
         verdict.add(kind)
     verdict.settle()
     assert verdict.status == "wrong"
+
+
+def test_an_operator_apart_gives_its_verdict(infos: dict[str, Any]) -> None:
+    verdict = judge_apart(infos["neg"], "neg", most=1)
+    assert verdict.status == "right"
+    assert verdict.counts == judge_operator(infos["neg"], "neg", most=1).counts
+
+
+def _sleeps() -> Verdict:
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM, signal.SIGTERM})
+    time.sleep(60)
+    return Verdict("right")
+
+
+def _dies() -> Verdict:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return Verdict("right")
+
+
+@pytest.mark.parametrize("judge, status, reason", [(_sleeps, "slow", "after 0.3 s"),
+                                                   (_dies, "fault", "ended with -9")])  # fmt: skip
+def test_a_child_that_hangs_or_dies_is_told(
+    judge: Callable[[], Verdict], status: str, reason: str
+) -> None:
+    verdict = verdict_of_child(judge, 0.2)
+    assert (verdict.status, verdict.counts) == (status, {status: 1})
+    assert reason in verdict.reasons[status][0]
+
+
+def test_what_a_child_breaks_ends_with_it() -> None:
+    kept: list[str] = []
+    assert verdict_of_child(lambda: Verdict(str(kept.append("broken"))), 5).status == "None"
+    assert not kept

@@ -4,7 +4,8 @@
 
 Each operator's sample inputs (float32, int64, bool) become small programs, which are captured and
 run by the reference interpreter (or compiled, with --native) and compared with torch. Operators
-that FILE has a verdict on already are left alone, so a run can be stopped and continued.
+that FILE has a verdict on already are left alone, so a run can be stopped and continued. Each
+operator is judged in a process of its own.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from tools.opinfo.apart import judge_apart
 from tools.opinfo.forms import FORMS
-from tools.opinfo.run import Verdict, judge_operator
+from tools.opinfo.run import judge_operator
 from tools.opinfo.samples import operators
 
 STATUSES = ("right", "refused", "wrong", "fault", "slow", "skipped")
-RUNNING = "running"
 
 
 def chosen(names: list[str], only: list[str], skip: list[str]) -> list[str]:
@@ -61,16 +64,15 @@ def main(arguments: list[str]) -> int:
     given = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     infos = operators()
+    torch.set_num_threads(1)  # a pool of threads doesn't outlive a fork
+    judge_operator(infos["neg"], "neg", most=1)  # what is loaded now isn't loaded by each child
     names = chosen(list(infos), given.only, given.skip)
     kept = json.loads(given.json.read_text()) if given.json and given.json.exists() else {}
     for name in names:
         before = kept.get(name)
-        if before and before["status"] == RUNNING and RUNNING not in given.again:
-            kept[name] = before = asdict(Verdict("fault", {"fault": 1}, {"fault": ["it crashed"]}))
         if before and before["status"] not in given.again:
             continue
-        _keep(given.json, kept, name, {"status": RUNNING})
-        verdict = judge_operator(
+        verdict = judge_apart(
             infos[name], name, native=given.native, seconds=given.seconds, most=given.most,
             patience=given.patience, form=given.form, more=given.more,
         )  # fmt: skip
