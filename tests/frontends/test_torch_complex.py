@@ -151,3 +151,38 @@ def test_angles_of_a_plane_of_negative_numbers() -> None:
 def test_an_operator_without_complex_rule_is_refused() -> None:
     with pytest.raises(UnsupportedOpError, match="no rule for it"):
         capture_torch(Fn(lambda z: torch.cumprod(z, 0)), (_complex(4),))
+
+
+_INF, _NAN = np.inf, np.nan
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_square_roots_on_the_cut_of_large_and_of_infinite_numbers(dtype: torch.dtype) -> None:
+    """As NumPy and C99 (G.6.4.2) have them: the root's imaginary part has the sign of the number's,
+    that of a zero too."""
+    top = torch.finfo(dtype).max
+    values = [(-4.0, 0.0), (-4.0, -0.0), (0.0, -0.0), (-0.0, 0.0), (4.0, -0.0), (top, top),
+              (-top, -top), (-top, 1.0), (3e-38, -3e-38), (_INF, 1.0), (-_INF, -1.0),
+              (_NAN, _INF), (1.0, -_INF), (-_INF, _INF), (_NAN, 1.0)]  # fmt: skip
+    z = np.array([complex(*v) for v in values], np.dtype(str(dtype).removeprefix("torch.")))
+    model = Fn(lambda re, im: torch.view_as_real(torch.sqrt(torch.complex(re, im))))
+    args = (torch.from_numpy(z.real.copy()), torch.from_numpy(z.imag.copy()))
+    found = np.asarray(interpret(capture_torch(model, args), args)[0])
+    want = np.stack([np.sqrt(z).real, np.sqrt(z).imag], -1)
+    np.testing.assert_allclose(found, want, rtol=1e-6)
+    real = ~np.isnan(want)
+    np.testing.assert_array_equal(np.signbit(found)[real], np.signbit(want)[real])
+
+
+def test_logarithms_of_large_numbers_do_not_overflow() -> None:
+    _check(lambda z: z.log(), torch.tensor([3e38 + 3e38j, -3e38 - 3e38j, 1e-38j]))
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 5, 8])
+def test_products_along_an_axis(count: int) -> None:
+    _check(lambda z: (z.prod(), z.prod(-1), z.prod(0, keepdim=True)), _complex(3, count))
+    _check(lambda x: x.prod(1, dtype=torch.complex64), _real(3, count))
+
+
+def test_the_product_of_a_scalar_is_itself() -> None:
+    _check(lambda z: (z.prod(), z.prod(0)), torch.tensor(2 + 1j))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,7 +19,7 @@ from cuvil.frontends.torch_export.pairs import (
 )
 from cuvil.frontends.torch_export.table_contraction import matmul
 from cuvil.ir.core import Value
-from cuvil.ir.types import BOOL
+from cuvil.ir.types import BOOL, F64
 
 
 def _first(c: Call) -> Any:
@@ -93,18 +94,30 @@ def _exp(z: Complex) -> Complex:
 
 
 def _log(z: Complex) -> Complex:
-    return Complex(z.size().map("log"), z.angle())
+    return Complex(_wide(z).size().map("log").cast(z.re.dtype), z.angle())
+
+
+def _wide(z: Complex) -> Complex:
+    """In f64, where no sum of two sizes of f32 overflows."""
+    return Complex(z.re.cast(F64), z.im.cast(F64))
 
 
 def _root(z: Complex) -> Complex:
-    """The principal square root, from the part that does not cancel."""
-    size = z.size()
-    large = ((size + abs(z.re)) * 0.5).map("sqrt")
-    small = large.equals(0).where(0.0, abs(z.im) / (2 * large))
+    """The principal square root, from the part that does not cancel. It has the sign of z.im, that
+    of a zero too; an infinite part gives an infinite one (C99, G.6.4.2)."""
+    wide = _wide(z)
+    scale = (abs(wide.re).map("max", abs(wide.im)) > 1e300).where(wide.re.lift(0.25), 1.0)
+    re, im = abs(wide.re) * scale, abs(wide.im) * scale
+    size = Complex(re, im).size()
+    steep = im.map("isinf")
+    large = (steep | re.map("isinf")).where(math.inf, (size * 0.5 + re * 0.5).map("sqrt"))
+    small = steep.where(math.inf, large.equals(0).where(0.0, im * 0.5 / large))
+    back = 1.0 / scale.map("sqrt")
+    large, small = ((part * back).cast(z.re.dtype) for part in (large, small))
     right = z.re >= 0
-    up = z.im < 0
-    im = right.where(small, large)
-    return Complex(right.where(large, small), up.where(-im, im))
+    down = (z.im < 0) | (z.im.lift(1.0) / z.im < 0)
+    other = right.where(small, large)
+    return Complex(right.where(large, small), down.where(-other, other))
 
 
 def _sine(z: Complex) -> Complex:
@@ -139,6 +152,39 @@ def _power(c: Call) -> Pair:
     for _ in range(exponent - 1):
         out = out * z
     return out.pair
+
+
+def _prod(c: Call) -> Pair:
+    """The product along an axis, or of all elements: halves are multiplied with each other."""
+    z = pair_of(c, c["self"])
+    dim = c.get("dim")
+    if dim is None or not z.re.type.rank:
+        z, axis = Pair(*(c.e.reshape(part, [z.re.type.elements]) for part in (z.re, z.im))), 0
+    else:
+        axis = dim % z.re.type.rank
+    count = z.re.type.shape[axis]
+    if not isinstance(count, int):
+        raise Refused("the product of a number of complex numbers that isn't fixed")
+    left = complex_of(c, z)
+    while count > 1:
+        half = count // 2
+        parts = [_cut(left, axis, i * half, (i + 1) * half) for i in (0, 1)]
+        joined = parts[0] * parts[1]
+        if count % 2:
+            joined = _beside(joined, _cut(left, axis, count - 1, count), axis)
+        left, count = joined, half + count % 2
+    if not count:
+        return _filled(c, 1)
+    return Pair(*(c.e.reshape(part.value, list(c.shape)) for part in (left.re, left.im)))
+
+
+def _cut(z: Complex, axis: int, start: int, stop: int) -> Complex:
+    return Complex(*(p.of(p.e.slice(p.value, axis, start, stop)) for p in (z.re, z.im)))
+
+
+def _beside(a: Complex, b: Complex, axis: int) -> Complex:
+    pairs = ((a.re, b.re), (a.im, b.im))
+    return Complex(*(x.of(x.e.op("concat", x.value, y.value, axis=axis)) for x, y in pairs))
 
 
 def _product(first: str, second: str) -> Rule:
@@ -252,6 +298,7 @@ def complex_rules(rules: Mapping[str, Rule]) -> dict[str, Rule]:
         "div": _quotient, "divide": _quotient, "true_divide": _quotient,
         "reciprocal": _unary(_reciprocal), "square": _unary(lambda z: z * z),
         "exp": _unary(_exp), "log": _unary(_log), "sgn": _unary(_sign), "pow": _power,
+        "prod": _prod,
         "sqrt": _unary(_root), "sin": _unary(_sine), "cos": _unary(_cosine),
         "matmul": _product("self", "other"), "mm": _product("self", "mat2"),
         "bmm": _product("self", "mat2"), "mv": _product("self", "vec"),
