@@ -1,10 +1,11 @@
 """What tuning gains: each model as the cost model has it beside the tuned one, in turns.
 
-    python bench/tune.py [NAME ...] [--threads T] [--tune SECONDS] [--seconds S]
+    python bench/tune.py [NAME ...] [--threads T] [--tune SECONDS] [--seconds S] [--cpu-time]
 
 NAMEs are those of bench/latency.py. Milliseconds of one call at batch 1, the least and the median
 of each, and how many kernels were measured and changed. Winners of earlier runs are taken from the
-cache folder.
+cache folder. --cpu-time counts what the calling thread computes, not what it waits for: for one
+thread on a machine that others use.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def compiled(name: str, threads: int, options: Mapping[str, Any]) -> tuple[Any, 
     return artifact, {spec.name: np.asarray(inputs[spec.name]) for spec in artifact.inputs}
 
 
-def measure(name: str, threads: int, tune: float, seconds: float) -> str:
+def measure(name: str, threads: int, tune: float, seconds: float, cpu_time: bool) -> str:
     """A line for one model."""
     start = time.monotonic()
     plain, inputs = compiled(name, threads, {})
@@ -51,7 +52,7 @@ def measure(name: str, threads: int, tune: float, seconds: float) -> str:
     tuned, _ = compiled(name, threads, {"tune": tune})
     taken = time.monotonic() - before, before - start
     calls = {"computed": lambda: plain.run(inputs), "tuned": lambda: tuned.run(inputs)}
-    times = interleaved(calls, seconds)
+    times = interleaved(calls, seconds, time.thread_time if cpu_time else time.perf_counter)
     a, b = times["computed"], times["tuned"]
     kernels = tuned.tuning["kernels"]
     changed = sum(1 for k in kernels if k["choice"])
@@ -70,9 +71,13 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--tune", type=float, default=30.0)
     parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--cpu-time", action="store_true")
     asked = parser.parse_args()
+    if asked.cpu_time and asked.threads > 1:
+        parser.error("--cpu-time is for one thread: it does not count the others")
     for name in asked.names:
-        print(measure(name, asked.threads, asked.tune, asked.seconds), flush=True)
+        line = measure(name, asked.threads, asked.tune, asked.seconds, asked.cpu_time)
+        print(line, flush=True)
 
 
 if __name__ == "__main__":

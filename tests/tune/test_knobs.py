@@ -59,6 +59,7 @@ def test_what_changes_nothing_is_no_candidate() -> None:
     small = kernel(matmul_module(k=16, n=64))
     assert not any("panel_bytes" in c for c in candidates(small, V4, parallel=False))
     assert {"panel_bytes": 64 << 10} in candidates(kernel(matmul_module()), V4, parallel=False)
+    assert not any("row_limit" in c for c in candidates(kernel(matmul_module(1)), V4, False))
     strided = kernel(conv_module(56, strides=(2, 2)))
     assert not any("algorithm" in c for c in candidates(strided, V4, parallel=False))
 

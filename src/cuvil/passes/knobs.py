@@ -15,6 +15,7 @@ from typing import Union
 from cuvil.analysis.contraction_views import is_byte_product, is_pair_product
 from cuvil.ir.core import Op
 from cuvil.passes.algorithms import WINOGRAD, unfit, winograd_group
+from cuvil.sym.expr import product
 from cuvil.target.base import Target
 
 TUNE = "tune"
@@ -111,7 +112,7 @@ def _panel_bytes(main: Op | None, algorithm: str, target: Target) -> Sequence[Se
 
 def _row_limits(main: Op | None, algorithm: str, target: Target) -> Sequence[Setting]:
     sizes = _matrix(main) if main is not None and algorithm == DIRECT else None
-    if sizes is None or target.mr < 8:
+    if main is None or sizes is None or target.mr < 8 or product(main.type.shape[:-1]) == 1:
         return ()
     _, inner, stride = sizes
     return (target.mr,) if stride % 1024 == 0 and inner > 64 else (target.mr // 2,)

@@ -27,7 +27,7 @@ GAIN = 0.03
 """A way that is not faster by more than this share is not taken."""
 FEWEST_RUNS = 5
 _MOST_WAYS = 64
-_MOST_BYTES = 1 << 30
+_MOST_BYTES = 256 << 20  # of operands and results; transformed weights come on top
 _SECONDS_A_WAY = 0.15  # to build one, before it is known
 
 
