@@ -18,6 +18,10 @@ def test_tune_list_and_clear(cuvil_cli: Call, place: Path) -> None:
         again = cuvil_cli("compile", "net.onnx", "--tune", file, "-o", "again.cuvilpkg")
         assert again.code == 0 and "the measured kernels took" in again.out
         assert (place / "again.cuvilpkg").read_bytes() == (place / "tuned.cuvilpkg").read_bytes()
+    kernels = f"of {len(table['kernels'])} kernels changed, on"
+    assert kernels in cuvil_cli("inspect", "tuned.cuvilpkg").out
+    shown = cuvil_cli("inspect", "net.onnx", "--ir", "fused", "--tune", "table.json")
+    assert shown.code == 0 and "cuvil.fused" in shown.out
     listed = cuvil_cli("cache", "ls", "--json").json["tuned"]
     assert {k["kernel"] for k in table["kernels"]} <= {k["kernel"] for k in listed}
     assert "kernels that were tuned" in cuvil_cli("cache", "ls").out

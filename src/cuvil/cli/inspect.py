@@ -26,6 +26,7 @@ from cuvil.cli.verb import Outcome, verb
 from cuvil.errors import InputError
 from cuvil.package.format import Package, open_package
 from cuvil.runtime.loader import load
+from cuvil.tune.table import read_table
 
 
 @verb
@@ -132,6 +133,10 @@ def _artifact(package: Package) -> Outcome:
         *[(f"{name} size", bytes_text(size)) for name, size in sizes.items()],
         ("kernels", f"{len(kernels)}: {', '.join(k.removeprefix('k_') for k in kernels)}"),
     ]
+    if "tuning" in manifest.extra:
+        tuning = read_table(manifest.extra["tuning"])
+        changed = f"{len(tuning.choices)} of {len(tuning.kernels)} kernels changed"
+        rows.append(("tuned", f"{changed}, on {tuning.cpu} with {tuning.threads} thread(s)"))
     shown: list[RenderableType] = [Text(signature_text(public_signature(manifest)))]
     if where:
         shown.append(Text("where " + "\n      ".join(where)))
