@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,14 @@ import pytest
 
 from cuvil.errors import InputError
 from cuvil.frontends.emitter import Emitter
-from cuvil.ir.core import Module, Op
+from cuvil.ir.clone import clone_module, clone_op
+from cuvil.ir.core import Block, Function, Module, Op
 from cuvil.ir.types import F32, TensorType
 from cuvil.passes.knobs import DIRECT, TUNE, candidates, choice_fault, contraction_of
 from cuvil.passes.pipeline import PassOptions, lower
 from cuvil.passes.tuning import fused_ops, kernel_key, known_kernels
 from cuvil.reference.interpreter import run_module
+from cuvil.rewrite.rewriter import Rewriter
 from cuvil.sym.expr import Dim, symbol
 from cuvil.target.registry import find_target
 from tests.codegen.compile_graph import run_compiled
@@ -64,6 +67,19 @@ def test_what_changes_nothing_is_no_candidate() -> None:
     assert not any("algorithm" in c for c in candidates(strided, V4, parallel=False))
 
 
+def test_several_contractions_in_a_kernel_have_no_knobs() -> None:
+    module = matmul_module()
+    product = next(op for op in module.main.body.ops if op.short == "matmul")
+    block = Block()
+    rewriter = Rewriter(Function("f", block, [], []))
+    rewriter.at_end(block)
+    fused = Op("cuvil.fused", regions=[block])
+    rewriter.insert(clone_op(product, {}))
+    assert contraction_of(fused) is not None
+    rewriter.insert(clone_op(product, {}))
+    assert contraction_of(fused) is None
+
+
 def test_threads_are_a_choice_where_there_are_several() -> None:
     assert {"serial": True} in candidates(kernel(matmul_module()), V4, parallel=True)
 
@@ -111,8 +127,6 @@ def check(
 
 
 def key_of(module: Module) -> str:
-    from cuvil.ir.clone import clone_module
-
     copy = clone_module(module)
     return kernel_key(kernel(copy), copy.main.symbols)
 
@@ -163,7 +177,5 @@ def test_an_algorithm_that_the_operator_has_not_is_refused() -> None:
     ],
 )
 def test_what_is_no_choice(choice: Any, words: str) -> None:
-    import re
-
     assert re.search(words, choice_fault(choice))
     assert not choice_fault({"algorithm": "direct", "row_limit": 7, "serial": True})
