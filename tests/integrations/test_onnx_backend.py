@@ -23,6 +23,7 @@ from tools.onnx_truth import CORRECTIONS
 PICKED = (
     "test_add", "test_split_equal_parts_1d_opset18", "test_reshape_reduced_dims",
     "test_sequence_insert_at_front", "test_sequence_map_add_2_sequences", "test_if_seq",
+    "test_split_to_sequence_1", "test_split_to_sequence_2",
     "test_strnormalizer_export_monday_empty_output", "test_momentum_multiple",
     "test_affine_grid_3d_align_corners", "test_resize_downsample_sizes_nearest_not_smaller",
 )  # fmt: skip
@@ -76,6 +77,18 @@ def test_a_value_that_decides_a_shape_may_change() -> None:
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     for shape in ((3, 2), (1, 6), (3, 2)):
         assert rep.run([x, np.array(shape)])[0].shape == shape
+
+
+def test_a_value_that_decides_how_many_tensors_come_out_may_change() -> None:
+    split = node("SplitToSequence", ["x", "size"], ["parts"], axis=1)
+    proto = model([split], {"x": (FLOAT, (3, 6)), "size": (INT64, ())}, ["parts"])
+    assert onnx_backend.is_compatible(proto)
+    rep = CuvilBackend.prepare(proto)
+    x = np.arange(18, dtype=np.float32).reshape(3, 6)
+    for size in (2, 4, 6, 2):
+        (parts,) = rep.run([x, np.array(size)])
+        want = np.split(x, range(size, 6, size), axis=1)
+        assert [p.tolist() for p in parts] == [w.tolist() for w in want]
 
 
 def test_inputs_without_a_declared_shape_get_that_of_the_call() -> None:

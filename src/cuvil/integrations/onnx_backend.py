@@ -19,7 +19,7 @@ from cuvil.api import compile as compile_model
 from cuvil.api import debug_trace
 from cuvil.errors import CuvilError, InputError, ShapeConstraintError, UnsupportedOpError
 from cuvil.frontends.onnx.load import NEWEST_OPSET
-from cuvil.frontends.onnx.node import FIXED
+from cuvil.frontends.onnx.node import FIXED, UNCOUNTED
 from cuvil.frontends.onnx.table_control import CONTROL
 from cuvil.frontends.onnx.tables import HANDLERS
 from cuvil.runtime.artifact import Artifact
@@ -226,7 +226,7 @@ def _is_open_node(op: str, hint: str) -> bool:
     operator that is known."""
     domain, _, name = op.split(" ")[0].rpartition(".")
     key = ("" if domain == "ai.onnx" else domain, name)
-    return hint == FIXED or key in HANDLERS or key in CONTROL
+    return hint in (FIXED, UNCOUNTED) or key in HANDLERS or key in CONTROL
 
 
 def _value(value: Any) -> Any:

@@ -13,7 +13,7 @@ from cuvil.errors import InvalidModelError, UnsupportedNode, UnsupportedOpError
 from cuvil.frontends.emitter import Emitter
 from cuvil.frontends.onnx.dims import Given, InputDims
 from cuvil.frontends.onnx.load import load_model, opset_table
-from cuvil.frontends.onnx.node import Item, ItemList, LateList, Nothing
+from cuvil.frontends.onnx.node import UNCOUNTED, Item, ItemList, LateList, Nothing
 from cuvil.frontends.onnx.scope import Context, Scope
 from cuvil.frontends.onnx.strings import StringPart, string_part
 from cuvil.frontends.onnx.texts import (
@@ -289,10 +289,8 @@ def _flatten(
     for name, item in zip(names, outputs, strict=True):
         if isinstance(item, LateList):
             reason = "how many tensors the sequence has is found when the model runs"
-            hint = "join them with ConcatFromSequence"
-            problems.append(
-                UnsupportedNode("output", str(item.item.dtype), f"output {name}", reason, hint)
-            )
+            dtype = str(item.item.dtype)
+            problems.append(UnsupportedNode("output", dtype, f"output {name}", reason, UNCOUNTED))
         elif item is not None:
             values.extend(_values(item))
             labels.extend(_labels(name, item))

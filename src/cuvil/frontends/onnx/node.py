@@ -63,6 +63,7 @@ Result = Item | Sequence[Item | None]
 # None: ONNX's own function of the operator is taken instead.
 Handler = Callable[["Node"], Union[Result, None]]
 FIXED = "give this input's value at compile time, or export the model with it as a constant"
+UNCOUNTED = "join them with ConcatFromSequence, or give the values that decide it at compile time"
 
 
 class Node:
