@@ -55,7 +55,7 @@ def contents(artifact: Any, place: Path) -> bytes:
 def test_tuned_replayed_and_taken_from_the_cache(tmp_path: Path) -> None:
     said: list[str] = []
     tuned = cuvil.compile(
-        Net().eval(), (X,), options={"tune": 0.5}, profile=lambda s, t: said.append(s), **QUICK
+        Net().eval(), (X,), options={"tune": 0.2}, profile=lambda s, t: said.append(s), **QUICK
     )
     table = tuned.tuning
     assert table is not None and "tune" in said
@@ -77,7 +77,7 @@ def test_tuned_replayed_and_taken_from_the_cache(tmp_path: Path) -> None:
 
     said.clear()
     known = cuvil.compile(
-        Net().eval(), (X,), options={"tune": 0.25}, profile=lambda s, t: said.append(s), **QUICK
+        Net().eval(), (X,), options={"tune": 0.1}, profile=lambda s, t: said.append(s), **QUICK
     )
     assert known.tuning is not None and known.tuning["kernels"][0] == table["kernels"][0]
     assert "tune" in said  # for what did not fit before

@@ -167,3 +167,10 @@ def test_threads_are_tried_where_there_are_several(threads: int) -> None:
     place = Place("A CPU", "x86_64 v4", threads, "1")
     (found,) = bench.tuner(place=place).run(module_of(300), {}, 20.0).kernels
     assert found.choice == ({"serial": True} if threads > 1 else {})
+
+
+def test_a_build_that_takes_no_time_is_no_fault() -> None:
+    bench = Bench(rows_are_better)
+    tuner = Tuner(V4, PLACE, bench.measure, None, lambda: 0.0)
+    table = tuner.run(module_of(*range(300, 900, 100)), {}, 1.0)
+    assert len(table.kernels) == 6

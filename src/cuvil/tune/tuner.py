@@ -115,7 +115,7 @@ class Tuner:
             start = self.clock()
             run = self.measure(bench_module(batch))
             built = self.clock()
-            self._seconds_a_way = (built - start) / ways
+            self._seconds_a_way = max((built - start) / ways, 1e-3)
             remaining = max(0.0, end - built)
             # As long as it took to build where others wait, else all that is left.
             times = run(min(remaining, built - start) if more else remaining)
