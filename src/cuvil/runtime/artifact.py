@@ -30,6 +30,7 @@ from cuvil.runtime.arrays import (
 from cuvil.runtime.failure import failure
 from cuvil.runtime.native import Model
 from cuvil.runtime.save import save_package
+from cuvil.runtime.shapes_only import meta_outputs, on_meta
 from cuvil.runtime.tree import CallTree
 
 if TYPE_CHECKING:
@@ -57,8 +58,8 @@ class Artifact:
     """A compiled model; call it with arrays, from any number of threads at once.
 
     NumPy arrays give NumPy arrays, a PyTorch tensor among the inputs gives PyTorch tensors,
-    other arrays come in through DLPack and give NumPy arrays. Inputs are never changed and never
-    cast. Made by :func:`cuvil.runtime.load`.
+    other arrays come in through DLPack and give NumPy arrays. Tensors on torch's meta device give
+    the outputs' shapes, on that device. Inputs are never changed or cast. Made by cuvil.load.
     """
 
     def __init__(self, model: Model, tree: CallTree | None) -> None:
@@ -271,6 +272,8 @@ class Artifact:
         self, model: Model, args: Sequence[Any], out: Mapping[str, Any] | None
     ) -> list[Any]:
         """Run on values of any kind, with every check; ``out`` has outputs by name."""
+        if any(map(on_meta, args)):
+            return meta_outputs(self._signature, self._inputs, self._outputs, args, out)
         views, plan, as_torch = self._views(model, args)
         results = [
             self._target(slot, shape, as_torch, out)

@@ -17,6 +17,7 @@ from cuvil.runtime.arrays import Slot, new_output, torch_dtype
 from cuvil.runtime.artifact import Artifact
 from cuvil.runtime.failure import failure
 from cuvil.runtime.native import Model, NativeLibrary
+from cuvil.runtime.shapes_only import meta_outputs, on_meta
 from cuvil.runtime.tree import CallTree
 
 # Outputs up to this size are copied: a finalizer costs more.
@@ -63,6 +64,8 @@ class LateArtifact(Artifact):
     def _execute_checked(
         self, model: Model, args: Sequence[Any], out: Mapping[str, Any] | None
     ) -> list[Any]:
+        if any(map(on_meta, args)):
+            return meta_outputs(self._signature, self._inputs, self._outputs, args, out)
         views, plan, as_torch = self._views(model, args)
         given = [
             None if late else self._target(slot, shape, as_torch, out)
