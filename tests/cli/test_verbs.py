@@ -136,10 +136,11 @@ def test_maps_on_the_command_line(cuvil_cli: Call, place: Path) -> None:
 def test_inspect_an_artifact(cuvil_cli: Call, package: Path) -> None:
     ran = cuvil_cli("inspect", str(package))
     assert "forall n. (x: f32[n, 6]) -> y: f32[n, 3]" in ran.out
-    assert "1 <= n <= 8  (bounds)" in ran.out and "matmul" in ran.out
+    origin = "given by the user as Dim('n', min=1, max=8) for axis 0 of 'x'"
+    assert f"1 <= n <= 8  ({origin})" in ran.out and "matmul" in ran.out
     document = cuvil_cli("inspect", str(package), "--json").json
     assert document["sizes"]["file"] == package.stat().st_size
-    assert document["symbols"] == [{"name": "n", "min": 1, "max": 8}]
+    assert document["symbols"] == [{"name": "n", "min": 1, "max": 8, "origin": origin}]
 
 
 @pytest.mark.parametrize(

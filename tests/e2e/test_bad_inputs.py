@@ -184,7 +184,7 @@ BAD: dict[str, tuple[tuple[Any, ...], type[Exception], str]] = {
     "text": (("hello", MASK), InputError, "'ids' is builtins.str"),
     "masked": ((np.ma.masked_array(IDS), MASK), InputError, "masked"),
     "tensor dtype": ((torch.tensor(IDS).int(), torch.tensor(MASK)), InputError, "torch.int32"),
-    "meta": ((torch.tensor(IDS).to("meta"), MASK), InputError, "device meta"),
+    "meta": ((torch.tensor(IDS).to("meta"), MASK), InputError, "on the meta device and has none"),
     "sparse": ((torch.tensor(IDS).to_sparse(), MASK), InputError, "layout"),
 }
 

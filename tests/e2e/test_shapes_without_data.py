@@ -72,8 +72,8 @@ def test_the_type_is_shown_with_the_origin_of_each_constraint(net: Any) -> None:
     )
     shown = "\n".join(facts(signature))
     for words in (
-        "0 <= batch  (given by the user as 'batch' (axis 0 of 'x'))",
-        "given by the user as 'seq' (axis 1 of 'x')",
+        "0 <= batch  (given by the user as 'batch' for axis 0 of 'x')",
+        "given by the user as 'seq' for axis 1 of 'x'",
         "seq % 8 == 0  (given by the user as 'seq % 8 == 0')",
     ):
         assert words in shown

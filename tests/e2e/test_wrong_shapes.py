@@ -64,7 +64,7 @@ WRONG: dict[str, Wrong] = {
     ),
     "a constraint against a bound": Wrong(
         _same, [(4, 3)], [{0: Dim("n", max=4)}],
-        [_given("'n >= 10'"), r"n <= 4 \(" + _given(r"Dim\('n', max=4\) \(axis 0 of 'args_0'")],
+        [_given("'n >= 10'"), r"n <= 4 \(" + _given(r"Dim\('n', max=4\) for axis 0 of 'args_0'")],
         ("n >= 10",),
     ),
     "divisibility": Wrong(
@@ -94,7 +94,7 @@ WRONG: dict[str, Wrong] = {
     ),
     "two inputs are equal, with bounds that exclude it": Wrong(
         _add, [(4, 3), (9, 3)], [{0: Dim("n", max=4)}, {0: Dim("m", min=5)}],
-        [r"Dim\('n', max=4\) \(axis 0 of 'args_0'", r"Dim\('m', min=5\) \(axis 0 of 'args_1'"],
+        [r"Dim\('n', max=4\) for axis 0 of 'args_0'", r"Dim\('m', min=5\) for axis 0 of 'args_1'"],
     ),
     "two inputs are equal, and are not in a call": Wrong(
         _add, [(4, 3), (4, 3)], [["n"], ["m"]],
@@ -188,8 +188,8 @@ WRONG: dict[str, Wrong] = {
     ),
     "bounds given twice": Wrong(
         _add, [(4, 3), (4, 3)], [{0: Dim("n", min=8)}, {0: Dim("n", max=4)}],
-        ["'n' exclude one another: >= 8 and <= 4", r"Dim\('n', min=8\) \(axis 0 of 'args_0'\)",
-         r"Dim\('n', max=4\) \(axis 0 of 'args_1'\)"],
+        ["'n' exclude one another: >= 8 and <= 4", r"Dim\('n', min=8\) for axis 0 of 'args_0'",
+         r"Dim\('n', max=4\) for axis 0 of 'args_1'"],
     ),
     "an axis out of range": Wrong(
         _same, [(4, 3)], [{5: "n"}], ["axis 5 of 'args_0', which has rank 2", "axes are 0 to 1"],
@@ -201,7 +201,7 @@ WRONG: dict[str, Wrong] = {
     ),
     "a bound that a call breaks": Wrong(
         _same, [(8, 3)], [{0: Dim("seq", max=16)}],
-        [r"axis 0 \(seq\) is 17; allowed is 0 <= seq <= 16", r"Dim\('seq', max=16\) \(axis 0"],
+        [r"axis 0 \(seq\) is 17; allowed is 0 <= seq <= 16", r"Dim\('seq', max=16\) for axis 0"],
         (), [(17, 3)],
     ),
     "a fixed size": Wrong(
@@ -285,7 +285,7 @@ ONNX: dict[str, tuple[Callable[[], Any], Any, tuple[str, ...], Any, Sequence[str
     "a bound against a constraint": (
         lambda: _onnx(helper.make_node("Relu", ["x"], ["out"]), {"x": ("n", 3)}),
         {"x": {0: Dim("n", max=4)}}, ("n % 8 == 0", "n >= 1"), None,
-        [_given(r"Dim\('n', max=4\) \(axis 0 of 'x'"), _given("'n % 8 == 0'")],
+        [_given(r"Dim\('n', max=4\) for axis 0 of 'x'"), _given("'n % 8 == 0'")],
     ),
     "a constraint over an unknown name": (
         lambda: _onnx(helper.make_node("Relu", ["x"], ["out"]), {"x": ("n", 3)}),

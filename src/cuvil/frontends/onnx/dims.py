@@ -62,9 +62,9 @@ class InputDims:
             given = self._renamed.get(declared)
         place = f"axis {axis} of {tensor!r}"
         if isinstance(given, NamedDim):
-            return self._symbol(given.name, f"{given} ({place})", given)
+            return self._symbol(given.name, f"{given} for {place}", given)
         if isinstance(given, str) and not _NAMELESS.fullmatch(given):
-            return self._symbol(given, f"{given!r} ({place})")
+            return self._symbol(given, f"{given!r} for {place}")
         if isinstance(given, int) and given >= 0:
             return given
         if isinstance(declared, int) and declared > 0 and given is None:

@@ -56,7 +56,7 @@ def parse_dynamic(dynamic: Any, names: Sequence[str], ranks: Sequence[int]) -> D
             tables[index][axis] = dim
             for name in sorted(symbols_of(dim)):
                 if name not in given or bounds[name] != before[name]:
-                    said = f"{_written(item)} (axis {axis} of {names[index]!r})"
+                    said = f"{_written(item)} for axis {axis} of {names[index]!r}"
                     given[name] = (*given.get(name, ()), said)
             _need_room(bounds, given)
     return DynamicSpec(tuple(tables), bounds, given)
