@@ -12,7 +12,7 @@ from cuvil.frontends.emitter import Emitter
 from cuvil.frontends.torch_export.symbols import TorchSymbols, Untranslatable
 from cuvil.frontends.torch_export.weights import dtype_from_torch
 from cuvil.ir.core import Value
-from cuvil.ir.types import DType, Shape
+from cuvil.ir.types import BF16, F16, F32, DType, Shape
 from cuvil.sym.expr import Dim, Expr
 
 
@@ -25,7 +25,8 @@ class Call:
     """A call of an ATen operator.
 
     ``args`` holds each schema argument by name: a Value, a number, a dim, a list of those, None.
-    ``metas`` are torch's fake results in order (None where there is none).
+    ``metas`` are torch's fake results in order (None where there is none). A ``wide`` call has
+    f32 for each 16-bit float, among the arguments and in what it says of dtypes.
     """
 
     e: Emitter
@@ -36,6 +37,7 @@ class Call:
     metas: Sequence[Any]
     symbols: TorchSymbols
     tuple_result: bool = False
+    wide: bool = False
     extra: dict[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Any:
@@ -80,7 +82,10 @@ class Call:
 
     def dtype_of(self, index: int = 0) -> DType:
         """The element type torch gives to a result."""
-        return dtype_from_torch(self.metas[index].dtype)
+        return self._widened(dtype_from_torch(self.metas[index].dtype))
+
+    def _widened(self, dtype: DType) -> DType:
+        return F32 if self.wide and dtype in (F16, BF16) else dtype
 
     @property
     def dtype(self) -> DType:
@@ -105,10 +110,11 @@ class Call:
             return self.dtype
         result = tensors[0].dtype
         if len(operands) == 2:
-            return dtype_from_torch(torch.result_type(*(_plain(o) for o in operands)))
+            joined = torch.result_type(*(_plain(o) for o in operands))
+            return self._widened(dtype_from_torch(joined))
         for other in tensors[1:]:
             result = torch.promote_types(result, other.dtype)
-        return dtype_from_torch(result)
+        return self._widened(dtype_from_torch(result))
 
     def ints(self, name: str) -> list[int]:
         """A list of known integers; a single one is a list of one."""

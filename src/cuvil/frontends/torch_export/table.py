@@ -35,6 +35,7 @@ from cuvil.frontends.torch_export import (  # noqa: F401  (all are found by thei
 )
 from cuvil.frontends.torch_export.call import Rule
 from cuvil.frontends.torch_export.pairs import is_complex
+from cuvil.frontends.torch_export.widened import widened
 
 
 def _merge(families: Iterable[ModuleType]) -> Mapping[str, Rule]:
@@ -43,7 +44,7 @@ def _merge(families: Iterable[ModuleType]) -> Mapping[str, Rule]:
         for name, rule in family.RULES.items():
             if name in table:
                 raise ValueError(f"two rules for {name}")
-            table[name] = rule
+            table[name] = widened(name, rule)
     return MappingProxyType(table)
 
 

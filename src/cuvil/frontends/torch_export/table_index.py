@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cuvil.frontends.torch_export.call import Call, Refused, Rule
 from cuvil.frontends.torch_export.table_arithmetic import choose
-from cuvil.frontends.torch_export.table_select import with_masks
+from cuvil.frontends.torch_export.table_select import after_zero, with_masks
 from cuvil.ir.core import Value
 from cuvil.ir.types import BOOL, I64
 from cuvil.sym.expr import Dim
@@ -134,9 +134,8 @@ def _masked_put(
     at = values.type.rank - tail - 1  # where values count the places of the mask
     if at >= 0 and values.type.shape[at] != 1:
         flags = e.cast(e.reshape(mask, [mask.type.elements]), I64)
-        place = e.with_scalar("sub", e.op("cumsum", flags, axis=0), 1)
-        place = e.reshape(e.with_scalar("max", place, 0), mask.type.shape)
-        values = e.op("gather", values, place, axis=at, from_end=False)
+        place = e.reshape(e.op("cumsum", flags, axis=0), mask.type.shape)
+        values = e.op("gather", after_zero(c, values, at), place, axis=at, from_end=False)
     elif at >= 0:
         shape = values.type.shape
         values = e.reshape(values, (*shape[:at], *(1,) * k, *shape[at + 1 :]))

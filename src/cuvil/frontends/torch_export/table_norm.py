@@ -87,7 +87,7 @@ def batch_norm(c: Call, x: Value) -> Value:
 def batch_norm_by_itself(c: Call, x: Value) -> Value:
     """By the mean and variance of the batch, over all axes but the channels'."""
     weight, bias = c.tensor_or_none("weight"), c.tensor_or_none("bias")
-    dtype = _wide(c, x, weight, bias)
+    dtype = F32 if x.type.dtype.size < 4 else x.type.dtype  # several steps, rounded once
     e, wide = c.e, Term(c.e, c.e.cast(x, dtype))
     axes = tuple(i for i in range(x.type.rank) if i != 1)
 

@@ -156,6 +156,14 @@ def _bincount(c: Call) -> Value:
     return e.op("scatter_elements", zeros, x, updates, axis=0, reduction="add")
 
 
+def after_zero(c: Call, values: Value, axis: int) -> Value:
+    """The values counted from 1. What stands at 0 is for places before the first that is chosen:
+    they look something up as well, which nobody reads, even if there are no values."""
+    shape = tuple(1 if i == axis else d for i, d in enumerate(values.type.shape))
+    zero = c.e.broadcast(c.e.scalar(0, values.type.dtype), shape)
+    return c.e.op("concat", zero, values, axis=axis)
+
+
 RULES: dict[str, Rule] = {
     "nonzero": _nonzero,
     "masked_select": _masked_select,

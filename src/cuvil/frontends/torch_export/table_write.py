@@ -6,6 +6,7 @@ import numpy as np
 
 from cuvil.frontends.torch_export.call import Call, Refused, Rule
 from cuvil.frontends.torch_export.table_arithmetic import choose, floor_divide
+from cuvil.frontends.torch_export.table_select import after_zero
 from cuvil.ir.core import Value
 from cuvil.ir.types import BOOL, I64, DType
 
@@ -111,9 +112,8 @@ def _masked_scatter(c: Call) -> Value:
         return x
     size = x.type.elements
     flags = e.cast(e.reshape(mask, [size]), I64)
-    at = e.with_scalar("sub", e.op("cumsum", flags, axis=0), 1)
-    flat = e.reshape(source, [source.type.elements])
-    picked = e.op("gather", flat, e.with_scalar("max", at, 0), axis=0, from_end=False)
+    flat = after_zero(c, e.reshape(source, [source.type.elements]), 0)
+    picked = e.op("gather", flat, e.op("cumsum", flags, axis=0), axis=0, from_end=False)
     return choose(c, mask, e.reshape(picked, shape), x)
 
 
