@@ -251,3 +251,60 @@ def test_without_shape_rule_or_reference_there_is_a_clear_error() -> None:
     cuvil.register_op("test::Map", cxx="static float Map(float x) { return x; }", fusion="map")
     with pytest.raises(InputError, match="no reference to compare with"):
         cuvil.compile(_model("test", "Map"))
+
+
+def test_what_the_cache_has_is_verified_against_this_model() -> None:
+    """One graph, two meanings: an attribute that the composition leaves out."""
+
+    @torch.library.custom_op("test_cache::power", mutates_args=())
+    def power(x: torch.Tensor, k: int) -> torch.Tensor:
+        return x**k + 1
+
+    power.register_fake(lambda x, k: torch.empty_like(x))
+    cuvil.register_op("test_cache::power", compose=lambda x, k: x * x + 1, attrs={"k": "int"})
+
+    class Model(torch.nn.Module):
+        def __init__(self, k: int) -> None:
+            super().__init__()
+            self.k = k
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.ops.test_cache.power(x, self.k) * 2
+
+    right = cuvil.compile(Model(2), (torch.randn(3),))
+    assert right(torch.full((3,), 2.0)).tolist() == [10.0] * 3
+    with pytest.raises(cuvil.VerificationError, match="the code that test_cache::power was"):
+        cuvil.compile(Model(3), (torch.randn(3),))
+
+
+def test_an_operator_that_is_implemented_anew_is_verified_again() -> None:
+    library = torch.library.Library("test_anew", "DEF")
+    library.define("plus(Tensor x) -> Tensor")
+    state = {"k": 1.0}
+    library.impl("plus", lambda x: x + state["k"], "CPU")
+    library.impl("plus", lambda x: torch.empty_like(x), "Meta")
+    source = "static float plus(float x) { return x + 1; }"
+    cuvil.register_op("test_anew::plus", fusion="map", cxx=source)
+
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.ops.test_anew.plus(x)
+
+    model = Model()
+    assert cuvil.compile(model, (torch.randn(3),))(torch.zeros(3)).tolist() == [1.0] * 3
+    state["k"] = 5.0
+    with pytest.raises(cuvil.VerificationError, match="test_anew::plus"):
+        cuvil.compile(model, (torch.randn(3),))
+
+
+def test_a_reference_that_changed_is_verified_against() -> None:
+    source = "static float Next(float x) { return x + 1; }"
+    for add in (1, 2):
+        cuvil.register_op(
+            "test::Next", fusion="map", cxx=source, replace=add == 2,
+            reference=(lambda x: x + 1) if add == 1 else (lambda x: x + 2),
+        )  # fmt: skip
+        if add == 1:
+            cuvil.compile(_model("test", "Next"))
+    with pytest.raises(cuvil.VerificationError, match="test::Next"):
+        cuvil.compile(_model("test", "Next"))

@@ -99,3 +99,28 @@ class CountedLoop(nn.Module):
             x = x + 1
             i += 1
         return x * 2 + i
+
+
+class Halvings(nn.Module):
+    """Gives how many trips a loop makes that a tensor ends, and another number."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, int, dict[str, int]]:
+        i = 0
+        while bool(x.abs().max() > 1):
+            x = x / 2
+            i += 1
+        return x, i, {"twice": 2 * i}
+
+
+class Decode(nn.Module):
+    """A list that grows in a loop that a tensor may end."""
+
+    def forward(self, h: torch.Tensor, most: int) -> torch.Tensor:
+        found: list[torch.Tensor] = []
+        for _ in range(most):
+            h = h.roll(1, 0) * 0.5
+            token = h.argmax(-1)
+            found.append(token)
+            if bool((token == 3).all()):
+                break
+        return torch.stack(found, 1)

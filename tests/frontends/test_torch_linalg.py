@@ -143,3 +143,10 @@ def test_vectors_of_another_sign_are_told_from_a_fault() -> None:
     a = _matrix(3, 3)
     with pytest.raises(VerificationError, match="free in their sign"):
         cuvil.compile(Turned(), example_inputs=(a @ a.mT,))
+
+
+def test_an_operator_that_another_one_is_made_of_occurs_beside_it() -> None:
+    model = Fn(lambda x: (torch.linalg.svdvals(x), torch.linalg.norm(x, ord=2, dim=(-2, -1))))
+    x = torch.randn(2, 3, 3, generator=torch.Generator().manual_seed(0))
+    module = capture_torch(model, (x,), {})
+    assert_same(module, model, (x,))

@@ -92,3 +92,18 @@ def test_silero_vad(models_folder: Path) -> None:
         want = torch.jit.load(str(path))(x, rate)
         artifact = cuvil.compile(path, (x, rate))
         _same(artifact(x, rate), want.detach())
+
+
+def test_numbers_that_a_loop_gives_are_tensors() -> None:
+    artifact = cuvil.compile(_script("Halvings"), (torch.tensor([5.0, -3.0]),))
+    for x, count in (([5.0, -3.0], 3), ([0.5, 0.0], 0), ([-1025.0, 3.0], 11)):
+        halved, trips, more = artifact(torch.tensor(x))
+        _same(halved, torch.tensor(x) / 2**count)
+        assert (int(trips), int(more["twice"])) == (count, 2 * count)
+        assert trips.dtype == torch.int64 and trips.shape == ()
+
+
+def test_a_list_that_grows_until_a_tensor_ends_the_loop_is_refused() -> None:
+    with pytest.raises(InvalidModelError, match="list") as caught:
+        cuvil.compile(_script("Decode"), (torch.randn(2, 4), 6))
+    assert "script_models.py" in str(caught.value) and "fake" not in str(caught.value).lower()

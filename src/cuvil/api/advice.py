@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cuvil.frontends.emitter import COMPOSED
 from cuvil.ir.core import Module
 from cuvil.ops.custom import CUSTOM
 
@@ -26,6 +27,7 @@ def _has_free_signs(module: Module) -> bool:
 def advice(module: Module, precision: str = "f32") -> str:
     """What most likely is to be done about a difference."""
     registered = [r.name for op in module.main.walk() if (r := CUSTOM.of(op.name)) is not None]
+    registered += module.source.get(COMPOSED, ())
     if registered:
         return f"check the code that {registered[0]} was registered with, and its element types"
     if precision != "f32":

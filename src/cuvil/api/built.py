@@ -50,7 +50,7 @@ class Built:
         """Write it to ``path``, as Artifact.save does; returns the files written."""
         return save_package(self._package, path)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> NoReturn:
         """Raises TargetError."""
         raise TargetError(
             f"this artifact is for another machine: {self.reason}",

@@ -137,5 +137,6 @@ def _capture_torch(request: CompileRequest) -> Captured:
         values = request.example_inputs
         args = as_tensors(tuple(values) if isinstance(values, (tuple, list)) else (values,))
     module = capture_torch(model, args, kwargs, dynamic, _parsed_constraints(request), names)
-    source = TorchSource(model, args, kwargs, module.main.input_names)
+    outputs = module.call.get("output_tree")
+    source = TorchSource(model, args, kwargs, module.main.input_names, outputs)
     return Captured(module, source.run, source.examples, source)

@@ -29,7 +29,7 @@ from cuvil.api.progress import Progress, Stages
 from cuvil.api.request import CompileRequest
 from cuvil.api.source import DeferredSource, Source
 from cuvil.api.tuning import measure_with, place_of, tuning_asked
-from cuvil.api.verification import check_built
+from cuvil.api.verification import AGAIN_SECONDS, check_built
 from cuvil.api.workplace import temporary_folder, working_folder
 from cuvil.build.cache import Cache
 from cuvil.build.library import build_library
@@ -93,7 +93,8 @@ class Compiler:
         self.stages = Stages(progress or (request.profile if callable(request.profile) else None))
 
     def run(self) -> Artifact | Built:
-        """Compile, or take from the cache; load; verify what was built anew.
+        """Compile, or take from the cache; load; verify what was built anew, or what the cache
+        has for the captured graph.
 
         For a target that this machine can't run the result is a Built; raises TargetError if it
         was to be verified.
@@ -175,6 +176,10 @@ class Compiler:
             kept = self.request.cache and self.request.picture is None
             path = self.cache.get(key, check_package) if kept else None
         log.info("%s: %s", name, "compiling" if path is None else "from the cache")
+        if path is not None and self.request.verify:
+            # Models of one graph may differ: in what their own operators compute, for one.
+            with self.stages.stage("verify"):
+                check_built(self._load(path), source, AGAIN_SECONDS)
         if path is None:
             elsewhere = until_loaded.enter_context(working_folder(self.cache))
             if elsewhere is not None:

@@ -51,13 +51,14 @@ def quick_key(request: CompileRequest, target: Target, options: Options) -> str 
 
 
 def _custom_functions() -> str:
-    """A digest of the functions by which registered operators shape a captured graph."""
+    """A digest of the functions by which registered operators shape a captured graph, and of
+    those that an artifact is verified against."""
     from cuvil.frontends.code_digest import LoadedCode
     from cuvil.frontends.object_digest import ObjectDigest
 
     digest = ObjectDigest(LoadedCode())
     for op in CUSTOM:
-        digest.add((op.name, op.shape, op.compose, op.python is not None), op.name)
+        digest.add((op.name, op.shape, op.compose, op.python is not None, op.reference), op.name)
     return digest.hexdigest()
 
 

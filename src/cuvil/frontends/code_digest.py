@@ -166,6 +166,8 @@ class LoadedCode:
         if imports:
             raise digest.refuse(f"{function.__qualname__} imports {imports[0]} when it runs")
         table = function.__globals__
+        if "ops" in attributes and any(_names_torch(table.get(name)) for name in names):
+            raise digest.refuse(f"{function.__qualname__} calls an operator through torch.ops")
         module = str(table.get("__name__"))
         if module != _RUN_IN_MAIN and module in sys.modules:
             self._add_source(digest, module)
@@ -304,6 +306,11 @@ def _constant(value: Any) -> str:
     if isinstance(value, tuple):
         return f"({', '.join(map(_constant, value))})"
     return f"{type(value).__name__} {value!r}"
+
+
+def _names_torch(value: Any) -> bool:
+    """Whether it leads to torch.ops, whose operators are implemented elsewhere, by anyone."""
+    return isinstance(value, types.ModuleType) and value.__name__ == "torch"
 
 
 def _references(code: types.CodeType) -> tuple[list[str], list[str], list[str]]:

@@ -22,6 +22,8 @@ from cuvil.sym.constraint import Constraint
 from cuvil.sym.equality import Equality
 from cuvil.sym.expr import Dim, add, maximum, minimum
 
+COMPOSED = "composed"  # a module's source: the registered operators that compositions stand for
+
 
 class Emitter:
     """Builds one function. Methods take and give :class:`Value`; shapes may be symbolic.
@@ -39,6 +41,7 @@ class Emitter:
         self._regions: list[Region] = []
         self._places = 0  # for values that loops put aside
         self.discarded = False  # whether something was emitted in vain, which may not even run
+        self.composed: set[str] = set()  # registered operators that were written with others
         self._known: list[int] = []  # how many constraints hold around each region
 
     @contextmanager
@@ -303,6 +306,8 @@ class Emitter:
         )
         if self.discarded:
             prune(main)
+        if self.composed:
+            facts["source"] = {**facts.get("source", {}), COMPOSED: sorted(self.composed)}
         return Module(main, name, **facts)
 
 

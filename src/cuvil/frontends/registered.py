@@ -35,6 +35,7 @@ def emit(
 ) -> list[Value]:
     """The results of one call; ``types`` are known from elsewhere where it has no shape rule."""
     if registered.compose is not None:
+        e.composed.add(registered.name)
         got = registered.compose(*(Tensor(e, v) for v in operands), **attrs)
         results = list(got) if isinstance(got, (tuple, list)) else [got]
         for item in results:

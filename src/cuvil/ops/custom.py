@@ -41,6 +41,7 @@ class CustomOp:
     compose: Callable[..., Any] | None = None
     python: Callable[..., Any] | None = None
     shape: Callable[..., Any] | None = None
+    reference: Callable[..., Any] | None = None
     has_reference: bool = True
     source: str = ""
     function: str = ""
@@ -147,8 +148,8 @@ def make_custom(
     text = json.dumps([name, source, entry, fusion, sorted(attrs.items()), tolerance])
     key = hashlib.sha256(text.encode()).hexdigest()
     return CustomOp(
-        name, dict(attrs), definition, None, python, shape, numpy_rule is not None, source,
-        entry, key,
+        name, dict(attrs), definition, None, python, shape, reference, numpy_rule is not None,
+        source, entry, key,
     )  # fmt: skip
 
 

@@ -125,7 +125,7 @@ class Artifact:
         """How many threads a call may use."""
         return self._open().threads
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run the model on arguments as its source took them.
 
         Raises InputError for wrong arguments or dtypes, ShapeConstraintError for wrong shapes,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -45,6 +46,8 @@ from cuvil.sym.facts import Facts
 from cuvil.sym.solver import require_satisfiable
 
 log = logging.getLogger("cuvil")
+
+_ROUNDS = 4  # in which one operator is taken apart
 
 
 def capture_torch(
@@ -116,22 +119,23 @@ class _Capture:
         traced.notes += written
         source = traced.program
         program = functional(source)
-        tried: set[Any] = set()
+        # How often each was taken apart: what one operator becomes may hold another again.
+        tried: collections.Counter[Any] = collections.Counter()
         while True:  # ends: each round either is the last or adds to the operators tried
-            wanted = missing(program) - tried
+            wanted = {target for target in missing(program) if tried[target] < _ROUNDS}
             if wanted:
-                tried |= wanted
+                tried.update(wanted)
                 program = decompose(program, wanted)
                 continue
             naming, constraints = self._shapes(source, program)
             converter, module = self._translate(program, naming, constraints)
             if module is not None:
                 return module
-            again = {node.target for node, _ in converter.refused} - tried
+            again = {node.target for node, _ in converter.refused if not tried[node.target]}
             shorter = decompose(program, again) if again else program
             if shorter is program:
                 raise UnsupportedOpError([problem for _, problem in converter.refused])
-            tried |= again
+            tried.update(again)
             program = shorter
 
     def _shapes(

@@ -10,9 +10,11 @@ import torch
 from torch.utils import _pytree as pytree
 
 from cuvil.errors import InputError
-from cuvil.frontends.torch_export.tree import TreeBuilder, rebuild
+from cuvil.frontends.torch_export.tree import Json, TreeBuilder, rebuild
 from cuvil.frontends.torch_export.weights import dtype_from_torch, to_numpy, to_tensor
 from cuvil.frontends.torchscript.replay import fresh
+
+_NUMBERS = {bool: torch.bool, int: torch.int64, float: torch.float64}
 
 
 def as_tensors(tree: Any) -> Any:
@@ -32,8 +34,15 @@ def zeros(shape: Sequence[int], dtype_name: str) -> torch.Tensor:
     return torch.zeros(tuple(shape), dtype=dtype)
 
 
-def run_eager(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-    """The tensors among the model's outputs as NumPy arrays, in the order a capture has them."""
+def run_eager(
+    model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], tree: Json | None = None
+) -> list[Any]:
+    """The tensors among the model's outputs as NumPy arrays, in the order a capture has them.
+
+    ``tree`` is the output tree of the capture: a number that is a tensor there is taken for one.
+    """
+    # Torch's own fast paths leave padded rows as zeros; a capture has the plain computation.
+    fast = torch.backends.mha.get_fastpath_enabled()
     module = model.module() if isinstance(model, torch.export.ExportedProgram) else model
     if isinstance(module, torch.jit.ScriptModule):
         module = fresh(module)
@@ -41,28 +50,46 @@ def run_eager(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> lis
     if training and not isinstance(model, torch.export.ExportedProgram):
         module.eval()
     try:
+        torch.backends.mha.set_fastpath_enabled(False)
         with torch.no_grad():
             out = module(*args, **dict(kwargs))
     finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
         for m in training:
             m.training = True
     if isinstance(model, torch.export.ExportedProgram):
         return [to_numpy(x) for x in pytree.tree_leaves(out) if isinstance(x, torch.Tensor)]
     builder = TreeBuilder()
-    builder.flatten(out)
+    builder.flatten(out if tree is None else _with_tensors(tree, out))
     return [to_numpy(x) for x in builder.leaves]
+
+
+def _with_tensors(tree: Json, value: Any) -> Any:
+    """``value`` with its numbers as tensors where ``tree`` has leaves."""
+    if tree["kind"] == "leaf":
+        kind = _NUMBERS.get(type(value))
+        return value if kind is None else torch.tensor(value, dtype=kind)
+    items = tree.get("items", ())
+    if type(value) in (tuple, list) and len(value) == len(items):
+        return type(value)(_with_tensors(t, v) for t, v in zip(items, value, strict=True))
+    if type(value) is dict and len(value) == len(items):
+        return {k: _with_tensors(t, v) for t, (k, v) in zip(items, value.items(), strict=True)}
+    return value
 
 
 class TorchSource:
     """Runs the model on flat inputs by name, in the order the artifact takes them.
 
-    ``call`` is the example call, ``tree`` how its tensors lie in it, as in a capture.
+    ``call`` is the example call, ``tree`` how its tensors lie in it, as in a capture; so is
+    ``outputs`` of the result.
     """
 
     def __init__(
-        self, model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], names: Sequence[str]
-    ) -> None:
+        self, model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], names: Sequence[str],
+        outputs: Json | None = None,
+    ) -> None:  # fmt: skip
         self.model = model
+        self.outputs = outputs
         self.names = list(names)
         if not args and not kwargs and isinstance(model, torch.export.ExportedProgram):
             args, kwargs = model.example_inputs or ((), {})
@@ -78,7 +105,7 @@ class TorchSource:
     def run(self, inputs: Mapping[str, Any]) -> list[Any]:
         """The outputs' tensors, flat, for inputs given as arrays by name."""
         args, kwargs = self.arguments(inputs)
-        return run_eager(self.model, args, kwargs)
+        return run_eager(self.model, args, kwargs, self.outputs)
 
     def arguments(self, inputs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Arguments and keyword arguments of the model for inputs given as arrays by name."""

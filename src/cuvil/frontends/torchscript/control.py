@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from cuvil.frontends.torchscript.replay import Env, Node, Replay
 
 MAX_TRIPS = 1 << 16
+# They change the list or table that is their first operand.
+_CHANGES = ("aten::append", "aten::insert", "aten::extend", "aten::pop", "aten::_set_item")
 
 
 def _cond() -> HigherOrderOperator:
@@ -35,6 +37,7 @@ def branch(replay: Replay, node: Node, condition: Any, env: Env) -> Sequence[Any
     known = decided(condition)
     if known is not None:
         return replay.block(blocks[0 if known else 1], env)
+    _refuse_outer_changes(node)
     names = _outer_tensors(node, env)
     shapes: list[list[Any]] = [[], []]
 
@@ -62,7 +65,7 @@ def _merged(node: Node, sides: list[list[Any]], tensors: list[Any]) -> list[Any]
         else:
             raise InvalidModelError(
                 "a branch that a tensor decides gives something else than tensors",
-                where=str(node.sourceRange()).strip().splitlines()[0],
+                where=place_of(node),
                 hint="let both branches give tensors",
             )
     return out
@@ -90,6 +93,7 @@ def loop(replay: Replay, node: Node, inputs: Sequence[Any], env: Env) -> Sequenc
 def _while(
     replay: Replay, node: Node, step: int, state: tuple[Any, Any, list[Any]], env: Env
 ) -> Sequence[Any]:
+    _refuse_outer_changes(node)
     (block,) = node.blocks()
     names = [value.debugName() for value in block.inputs()]
     limit, going, carried = state
@@ -97,6 +101,7 @@ def _while(
     if not all(is_tensor(x) for x in carried):
         raise InvalidModelError(
             "a loop that a tensor ends carries something else than tensors",
+            where=place_of(node),
             hint="carry tensors from trip to trip",
         )
     captured = _outer_tensors(node, env)
@@ -116,6 +121,40 @@ def _while(
     start = (_number(step), going, *carried)
     results = while_loop_op(test, body, start, (*(env[n] for n in captured), last))
     return list(results[2:])
+
+
+def _refuse_outer_changes(node: Node) -> None:
+    """Raise InvalidModelError where a block changes a list or table from around it: how long that
+    is afterwards only a call would tell."""
+    made: set[str] = set()
+
+    def visit(block: Any) -> None:
+        made.update(value.debugName() for value in block.inputs())
+        for inner in block.nodes():
+            made.update(value.debugName() for value in inner.outputs())
+            first = next(iter(inner.inputs()), None)
+            if inner.kind() in _CHANGES and first is not None and first.debugName() not in made:
+                raise InvalidModelError(
+                    f"a list or dict is changed ({inner.kind()}) in a branch or loop that a tensor "
+                    "decides",
+                    where=place_of(inner),
+                    hint="write to a tensor of a fixed size instead, or decide by numbers",
+                )
+            for nested in inner.blocks():
+                visit(nested)
+
+    for block in node.blocks():
+        visit(block)
+
+
+def place_of(node: Node) -> str:
+    """``file:line`` of the source, as far as it was kept."""
+    first = str(node.sourceRange()).strip().splitlines()
+    for line in first:
+        if 'File "' in line:
+            path, _, rest = line.partition('File "')[2].partition('"')
+            return f"{path.rsplit('/', 1)[-1]}:{rest.partition('line ')[2].split(',')[0].strip()}"
+    return str(node.kind())
 
 
 def _as_tensor(value: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from cuvil.errors import InvalidModelError, UnsupportedNode, UnsupportedOpError
-from cuvil.frontends.torchscript.control import branch, loop
+from cuvil.frontends.torchscript.control import branch, loop, place_of
 from cuvil.frontends.torchscript.scalars import OVERLOADED, SCALARS, is_tensor
 
 Graph = Any  # torch._C.Graph, which has no stubs
@@ -119,7 +119,7 @@ class Replay(torch.nn.Module):
         if kind in ("prim::ListUnpack", "prim::TupleUnpack"):
             return list(inputs[0])
         if kind == "prim::RaiseException":
-            raise InvalidModelError(f"the model raises: {inputs[0]}", where=_place(node))
+            raise InvalidModelError(f"the model raises: {inputs[0]}", where=place_of(node))
         result = self._call(node, kind, inputs)
         count = len(list(node.outputs()))
         return [] if count == 0 else [result] if count == 1 else list(result)
@@ -178,14 +178,14 @@ def _nodes(block: Any) -> Iterator[Node]:
 def _problem(node: Node) -> UnsupportedNode | None:
     kind = node.kind()
     if kind in _FORBIDDEN:
-        return UnsupportedNode(kind, "", _place(node), "it reads or writes files", "take it out")
+        return UnsupportedNode(kind, "", place_of(node), "it reads or writes files", "take it out")
     if kind in _STRUCTURE or kind in SCALARS:
         return None
     try:
         _operator(node)
     except (AttributeError, RuntimeError):
         return UnsupportedNode(
-            kind, "", _place(node), "TorchScript's operator is not known here",
+            kind, "", place_of(node), "TorchScript's operator is not known here",
             "export the original module instead",
         )  # fmt: skip
     return None
@@ -197,16 +197,6 @@ def _operator(node: Node) -> tuple[Any, Any]:
     namespace, name = schema.name.split("::")
     packet = getattr(getattr(torch.ops, namespace), name)
     return getattr(packet, schema.overload_name or "default"), schema.arguments
-
-
-def _place(node: Node) -> str:
-    """``file:line`` of the source, as far as it was kept."""
-    first = str(node.sourceRange()).strip().splitlines()
-    for line in first:
-        if 'File "' in line:
-            path, _, rest = line.partition('File "')[2].partition('"')
-            return f"{path.rsplit('/', 1)[-1]}:{rest.partition('line ')[2].split(',')[0].strip()}"
-    return node.kind()
 
 
 def _with_signature(function: Callable[..., Any], schema: Any) -> Callable[..., Any]:
