@@ -222,3 +222,32 @@
     %0 = "cuvil.gather"(%arg0, %arg1) {axis = 1 : i64} : (!cuvil.tensor<[n, 4] x f32>, !cuvil.tensor<[] x i64>) -> !cuvil.tensor<[n] x f32>
     "func.return"(%0) : (!cuvil.tensor<[n] x f32>) -> ()
 // REFUSED the index is no constant scalar
+
+// RULE gather-of-range
+  ^bb0(%arg0: !cuvil.tensor<[9, 4] x f32>):
+    %0 = "cuvil.iota"() {axis = 0 : i64, dtype = #cuvil.dtype<i64>, shape = array<i64: 5>} : () -> !cuvil.tensor<[5] x i64>
+    %1 = "cuvil.constant"() {value = #cuvil.dense<"", [1] x i64, [2]>} : () -> !cuvil.tensor<[1] x i64>
+    %2 = "cuvil.broadcast"(%1) {shape = array<i64: 5>} : (!cuvil.tensor<[1] x i64>) -> !cuvil.tensor<[5] x i64>
+    %3 = "cuvil.add"(%0, %2) : (!cuvil.tensor<[5] x i64>, !cuvil.tensor<[5] x i64>) -> !cuvil.tensor<[5] x i64>
+    %4 = "cuvil.reshape"(%3) {shape = array<i64: 1, 5>} : (!cuvil.tensor<[5] x i64>) -> !cuvil.tensor<[1, 5] x i64>
+    %5 = "cuvil.gather"(%arg0, %4) {axis = 0 : i64, from_end = false} : (!cuvil.tensor<[9, 4] x f32>, !cuvil.tensor<[1, 5] x i64>) -> !cuvil.tensor<[1, 5, 4] x f32>
+    "func.return"(%5) : (!cuvil.tensor<[1, 5, 4] x f32>) -> ()
+// AFTER
+  ^bb0(%arg0: !cuvil.tensor<[9, 4] x f32>):
+    %0 = "cuvil.slice"(%arg0) {size = array<i64: 5, 4>, start = array<i64: 2, 0>, step = array<i64: 1, 1>} : (!cuvil.tensor<[9, 4] x f32>) -> !cuvil.tensor<[5, 4] x f32>
+    %1 = "cuvil.reshape"(%0) {shape = array<i64: 1, 5, 4>} : (!cuvil.tensor<[5, 4] x f32>) -> !cuvil.tensor<[1, 5, 4] x f32>
+    "func.return"(%1) : (!cuvil.tensor<[1, 5, 4] x f32>) -> ()
+
+// RULE gather-of-range
+  ^bb0(%arg0: !cuvil.tensor<[9, 4] x f32>):
+    %0 = "cuvil.iota"() {axis = 0 : i64, dtype = #cuvil.dtype<i64>, shape = #cuvil.dims<[n]>} : () -> !cuvil.tensor<[n] x i64>
+    %1 = "cuvil.gather"(%arg0, %0) {axis = 0 : i64, from_end = false} : (!cuvil.tensor<[9, 4] x f32>, !cuvil.tensor<[n] x i64>) -> !cuvil.tensor<[n, 4] x f32>
+    "func.return"(%1) : (!cuvil.tensor<[n, 4] x f32>) -> ()
+// REFUSED the range is not proved to be inside
+
+// RULE gather-of-range
+  ^bb0(%arg0: !cuvil.tensor<[9, 4] x f32>):
+    %0 = "cuvil.iota"() {axis = 0 : i64, dtype = #cuvil.dtype<i8>, shape = array<i64: 5>} : () -> !cuvil.tensor<[5] x i8>
+    %1 = "cuvil.gather"(%arg0, %0) {axis = 0 : i64, from_end = false} : (!cuvil.tensor<[9, 4] x f32>, !cuvil.tensor<[5] x i8>) -> !cuvil.tensor<[5, 4] x f32>
+    "func.return"(%1) : (!cuvil.tensor<[5, 4] x f32>) -> ()
+// REFUSED the index is no range of numbers

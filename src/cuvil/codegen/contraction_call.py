@@ -126,17 +126,21 @@ class _TileFunction:
 
         writer = Writer(call.kernel, facts, loop_names(loops))
         writer.bound[id(main.results[0])] = tile
+        self.row = Point(writer, 2)
         self.point = Point(writer, 3)
+        if columns != 1:
+            self.point.hoist_to(self.row, [loops[-1].name])
 
     def text(self, name: str, tile: str, before: str = "") -> str:
         """The function; ``tile`` declares that parameter."""
         body = "\n".join(self.point.lines)
+        row = "".join(f"{line}\n" for line in self.row.lines)
         return (
             f"void {name}(const void* context, {tile}, int64_t ld, "
             f"int64_t {self.batch}, int64_t m0,\n"
             f"                 int64_t rows, int64_t n0, int64_t columns) {{\n@UNPACK@\n{before}"
             "  for (int64_t row = 0; row < rows; ++row) {\n"
-            "    const int64_t m = m0 + row;\n"
+            f"    const int64_t m = m0 + row;\n{row}"
             "    CUVIL_INDEPENDENT\n"
             "    for (int64_t column = 0; column < columns; ++column) {\n"
             "      const int64_t n = n0 + column;\n"

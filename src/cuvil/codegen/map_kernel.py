@@ -148,9 +148,13 @@ def _nest(
         closing = indent - 1
         items = product(x.extent for x in merged[:shared])
         work = product(x.extent for x in merged[shared:])
-    point = Point(writer, indent)
+    point, row = Point(writer, indent), Point(writer, indent - 1)
+    if merged and tile is None:
+        point.hoist_to(row, [merged[-1].name, *rename])
     for (inside, result), name in zip(outputs, names, strict=True):
         point.store(result, name, index, point.element(inside, index))
+    # In front of the innermost loop and its mark.
+    lines[len(lines) - 2 : len(lines) - 2] = row.lines
     lines += point.lines + close_loops(closing, 1)
     if not merged:
         lines = ["  " + x for x in lines]

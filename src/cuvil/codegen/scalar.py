@@ -8,7 +8,7 @@ computed twice at one index is written once.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,12 +77,18 @@ class Writer:
 
 
 class Point:
-    """One place in the loop nest: statements so far and the elements already computed there."""
+    """One place in the loop nest: statements so far and the elements already computed there.
+
+    ``outside`` is the place just outside the innermost loop, for elements whose index has none of
+    the symbols in ``varying``: a row's lookup is not made again for each column.
+    """
 
     def __init__(self, writer: Writer, indent: int, parent: Point | None = None) -> None:
         self.writer = writer
         self.indent = indent
         self.parent = parent
+        self.outside: Point | None = None
+        self.varying: frozenset[str] = frozenset()
         self.lines: list[str] = []
         self._known: dict[tuple[int, Index], str] = {}
 
@@ -110,9 +116,21 @@ class Point:
         key = (id(value), index)
         found = self._lookup(key)
         if found is None:
-            found = self._compute(value, index)
+            place = self.place_of(index)
+            found = self._compute(value, index) if place is self else place.element(value, index)
             self._known[key] = found
         return found
+
+    def hoist_to(self, outside: Point, varying: Iterable[str]) -> Point:
+        """Compute what doesn't vary with those symbols there; returns this point."""
+        self.outside, self.varying = outside, frozenset(varying)
+        return self
+
+    def place_of(self, index: Index) -> Point:
+        """Where to compute what stands at ``index``: outside the loop if it is the same there."""
+        if self.outside is None or any(self.varying & symbols_of(part) for part in index):
+            return self
+        return self.outside
 
     def _compute(self, value: Value, index: Index) -> str:
         provider = self.writer.bound.get(id(value))
@@ -335,8 +353,9 @@ def _gather(point: Point, op: Op, index: Index) -> str:
     data, indices = op.operands
     axis = op.attrs["axis"] % data.type.rank
     end, size = axis + indices.type.rank, data.type.shape[axis]
-    picked = point.element(indices, index[axis:end])
-    at = _checked(point, picked, size, op.attrs.get("from_end", True))
+    place = point.place_of(index[axis:end])
+    picked = place.element(indices, index[axis:end])
+    at = _checked(place, picked, size, op.attrs.get("from_end", True))
     return _read(point, op, (*index[:axis], at, *index[end:]), [size])
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from cuvil.ir.core import Op
-from cuvil.passes.matching import defined_by
+from cuvil.ir.core import Op, Value
+from cuvil.ir.types import I32, I64, Shape
+from cuvil.passes.matching import defined_by, scalar_of
+from cuvil.rewrite.rewriter import Rewriter
 from cuvil.rewrite.rule import Context, Outcome, Refusal, Rule, rule
 from cuvil.sym.expr import Dim, add, mul
 
@@ -148,6 +150,53 @@ def gather_one(op: Op, context: Context) -> Outcome:
     ]
 
 
+@rule("gather-of-range", "gather")
+def gather_range(op: Op, context: Context) -> Outcome:
+    """gather(x, iota + c) -> slice(x, c), when all places are inside"""
+    found = _range_of(op.operands[1])
+    if found is None:
+        return Refusal("the index is no range of numbers")
+    first, count = found
+    data, axis = op.operands[0], op.attrs["axis"] % op.operands[0].type.rank
+    size, facts = data.type.shape[axis], context.facts
+    if first < 0 or not facts.nonnegative(add(size, mul(add(count, first), -1))):
+        return Refusal("the range is not proved to be inside")
+    rank = data.type.rank
+    start = tuple(first if i == axis else 0 for i in range(rank))
+    sizes = tuple(count if i == axis else d for i, d in enumerate(data.type.shape))
+
+    def action(rw: Rewriter) -> list[Value]:
+        part = rw.value("slice", [data], start=start, size=sizes, step=(1,) * rank)
+        return [rw.value("reshape", [part], shape=op.type.shape)]
+
+    return action
+
+
+def _range_of(value: Value) -> tuple[int, Dim] | None:
+    """(c, n) of c, c + 1 ... c + n - 1 in whole numbers, with any dimensions of size 1."""
+    op, shift = value.op, 0
+    while op is not None and op.short in ("reshape", "cast", "add"):
+        if op.type.dtype not in (I32, I64):  # which no size wraps
+            return None
+        operand = op.operands[0]
+        if op.short == "add":
+            number = scalar_of(op.operands[1])
+            if not isinstance(number, int):
+                return None
+            shift += number
+        elif op.short == "reshape" and _wide(op.type.shape) != _wide(operand.type.shape):
+            return None
+        op = operand.op
+    if op is None or op.short != "iota" or op.type.dtype not in (I32, I64):
+        return None
+    count = op.type.shape[op.attrs["axis"] % op.type.rank]
+    return (shift, count) if _wide(op.type.shape) in ([count], []) else None
+
+
+def _wide(shape: Shape) -> list[Dim]:
+    return [d for d in shape if d != 1]
+
+
 RULES: list[Rule] = [
     drop_identity,
     merge_reshapes,
@@ -158,4 +207,5 @@ RULES: list[Rule] = [
     transpose_of_units,
     reshape_into_broadcast,
     gather_one,
+    gather_range,
 ]
