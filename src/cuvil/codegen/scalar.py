@@ -318,6 +318,7 @@ def runtime_index(point: Point, text: str, size: Dim) -> Dim:
     variable = point.set("int64_t", text, "g")
     name = LOCAL + variable
     writer.names[name] = variable
+    point.varying |= {name}
     writer.facts = writer.facts.with_loops({name: (0, add(size, -1))})
     return symbol(name)
 
