@@ -52,7 +52,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--native", action="store_true", help="compile instead of interpreting")
     parser.add_argument("--json", type=Path, help="verdicts are kept here and not made again")
     parser.add_argument("--refusals", type=Path, metavar="FILE",
-                        help="write the operators of --json that are refused, with a reason")
+                        help="write the operators of --json that are refused, with the reason "
+                             "that FILE has already, or the first one given")
     parser.add_argument("--again", nargs="*", default=[], metavar="STATUS",
                         help="judge again what the file has with these statuses")  # fmt: skip
     parser.add_argument("--most", type=int, help="sample inputs of each dtype at most")
@@ -84,7 +85,8 @@ def main(arguments: list[str]) -> int:
     table = {n: kept[n] for n in names if n in kept}
     print(summary(table))
     if given.refusals is not None:
-        found = {n: _reason(v) for n, v in table.items() if v["status"] == "refused"}
+        known = json.loads(given.refusals.read_text()) if given.refusals.exists() else {}
+        found = {n: known.get(n, _reason(v)) for n, v in table.items() if v["status"] == "refused"}
         given.refusals.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     return int(any(v["status"] in ("wrong", "fault", "slow") for v in table.values()))
 

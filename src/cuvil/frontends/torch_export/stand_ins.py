@@ -18,6 +18,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from cuvil.errors import UnsupportedNode, UnsupportedOpError
+from cuvil.frontends.torch_export.least_squares import least_squares
 from cuvil.frontends.torch_export.places import user_line
 
 NAMESPACE = "cuvil_capture"
@@ -127,6 +128,7 @@ class _KeptWhole(TorchFunctionMode):
             self.routes[narrow] = functools.partial(_narrow, narrow)
         for runs in (torch.functional.unique_consecutive, torch.Tensor.unique_consecutive):
             self.routes[runs] = functools.partial(_from_front, runs)
+        self.routes[torch.linalg.lstsq] = least_squares
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
