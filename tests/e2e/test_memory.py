@@ -16,7 +16,7 @@ from tests.e2e.models import MAX_SEQ, VOCABULARY
 _BATCH = 22  # more sizes than an artifact keeps plans for
 
 
-def _resident() -> int:
+def resident() -> int:
     """Bytes of this process in memory."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
@@ -34,11 +34,11 @@ def _grown(package: Path, calls: int, threads: int) -> int:
     for size in sizes * 2:
         artifact(*inputs[size])
     gc.collect()
-    before = _resident()
+    before = resident()
     for _ in range(calls):
         artifact(*inputs[rng.choice(sizes)])
     gc.collect()
-    return _resident() - before
+    return resident() - before
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -61,14 +61,14 @@ def test_loading_and_closing_adds_nothing(convnet_package: Path) -> None:
 
     rounds(30)
     gc.collect()
-    before = _resident()
+    before = resident()
     rounds(150)
     gc.collect()
-    assert _resident() - before < 1 << 20
+    assert resident() - before < 1 << 20
 
 
 def test_the_measure_sees_a_leak() -> None:
-    before = _resident()
+    before = resident()
     kept = np.ones(1 << 23)  # large enough that no freed memory is taken again
-    assert _resident() - before > 1 << 24
+    assert resident() - before > 1 << 24
     del kept

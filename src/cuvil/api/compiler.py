@@ -353,6 +353,7 @@ class Compiler:
             extra={
                 **extra_of(module, generated.kernels, calls, self.table),
                 "precision": self.request.precision,
+                "intermediates": str(generated.intermediates),
             },
         )
         with self.stages.stage("build"):

@@ -20,7 +20,7 @@ from cuvil.codegen.weights import WeightLayout
 from cuvil.ir.core import Function, Module, Op
 from cuvil.ir.late import call_symbols
 from cuvil.passes.knobs import TUNE
-from cuvil.passes.memory import Plan, plan_memory
+from cuvil.passes.memory import Plan, intermediate_bytes, plan_memory
 from cuvil.sym.expr import Dim, maximum
 from cuvil.sym.facts import Facts
 from cuvil.target.base import Target
@@ -31,12 +31,13 @@ KERNELS_A_UNIT = 16
 @dataclass
 class Generated:
     """C++ units by file name, and the weights that go with them; the names of kernels, and the
-    calls of them (name and op) in the order of the entry's text."""
+    calls of them (name and op) in the order of the entry's text; the bytes of all intermediates."""
 
     sources: dict[str, str]
     weights: WeightLayout
     kernels: list[str] = field(default_factory=list)
     calls: list[tuple[str, Op]] = field(default_factory=list)
+    intermediates: Dim = 0
 
 
 def generate(module: Module, target: Target, profile: bool = False) -> Generated:
@@ -70,7 +71,8 @@ class _Generator:
         offsets = writer.offsets(self.plan, "slot", "0", "scratch")
         sources = self._kernel_units()
         sources["model.cpp"] = self._entry(offsets, statements)
-        return Generated(sources, self.weights, list(self._texts), writer.calls)
+        apart = intermediate_bytes(self.plan, self.function)
+        return Generated(sources, self.weights, list(self._texts), writer.calls, apart)
 
     def _kernel(self, op: Op) -> Kernel:
         if op.short != "fused":

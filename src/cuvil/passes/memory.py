@@ -54,6 +54,24 @@ class Plan:
         return size
 
 
+def intermediate_bytes(plan: Plan, function: Function) -> Dim:
+    """The bytes of all intermediates, each in memory of its own, those of regions once; what lies
+    outside the arena is left out."""
+    return _intermediates(plan, function.body)
+
+
+def _intermediates(plan: Plan, block: Block) -> Dim:
+    total: Dim = 0
+    for op in block.ops:
+        for result in op.results:
+            if plan.of.get(id(result), -1) >= 0 and plan.of[id(result)] not in plan.late:
+                total = add(total, _bytes(result))
+        if is_control(op) and plan.inner[id(op)] not in plan.late:
+            for region in op.regions:
+                total = add(total, _intermediates(plan.blocks[id(region)], region))
+    return total
+
+
 def aligned(size: Dim) -> Dim:
     """The next multiple of the alignment."""
     return mul(floordiv(add(size, ALIGNMENT - 1), ALIGNMENT), ALIGNMENT)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import mmap
+import threading
 from typing import Any
 
 import numpy as np
 
 _ALIGNMENT = 64
 _LARGE = 1 << 20  # from here on pages of its own, which go back to the system when freed
+_SLACK = 4
+PATIENCE = 256
+_MOST_PATIENCE = 1 << 20
 
 
 class Arena:
@@ -39,3 +43,46 @@ class Arena:
 
 
 EMPTY = Arena(0)
+
+
+def most_kept(size: int) -> int:
+    """The size up to which an arena is no waste for a call that needs ``size`` bytes."""
+    return max(_SLACK * size, _LARGE)
+
+
+class Scratch(threading.local):
+    """The arena of each thread that calls a model.
+
+    It grows at once. It shrinks to what was needed after so many calls that left three quarters
+    of it unused; where it has to grow again after that, the patience doubles, so that a mix of
+    small and large calls settles at the large size.
+    """
+
+    arena = EMPTY
+    _wasteful = 0
+    _needed = 0
+    _patience = PATIENCE
+    _shrunk = False
+
+    def fit(self, size: int) -> Arena:
+        """An arena for a call that the present one is too small for, or much too large.
+
+        Raises MemoryError if there is not that much memory.
+        """
+        if size > self.arena.size:
+            if self._shrunk:
+                self._patience = min(2 * self._patience, _MOST_PATIENCE)
+            return self._take(size, shrunk=False)
+        self._wasteful += 1
+        self._needed = max(self._needed, size)
+        if self._wasteful < self._patience:
+            return self.arena
+        return self._take(self._needed, shrunk=True)
+
+    def _take(self, size: int, shrunk: bool) -> Arena:
+        # The old one goes first, so that both are never held at once.
+        self.arena = EMPTY
+        self._wasteful = self._needed = 0
+        self._shrunk = shrunk
+        self.arena = Arena(size)
+        return self.arena

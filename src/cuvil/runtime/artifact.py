@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import struct
-import threading
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -17,7 +16,7 @@ from cuvil.errors import ArtifactError, InputError, ShapeConstraintError
 from cuvil.ir.signature import MAX_BYTES, TensorSpec
 from cuvil.package.format import StrPath
 from cuvil.package.manifest import Manifest
-from cuvil.runtime.arena import EMPTY, Arena
+from cuvil.runtime.arena import Arena, Scratch, most_kept
 from cuvil.runtime.arrays import (
     Slot,
     View,
@@ -34,6 +33,7 @@ from cuvil.runtime.shapes_only import meta_outputs, on_meta
 from cuvil.runtime.tree import CallTree
 
 if TYPE_CHECKING:
+    from cuvil.runtime.memory_use import MemoryUse
     from cuvil.runtime.profile import Profile
 
 _MAX_PLANS = 512
@@ -43,13 +43,14 @@ _ndarray, _empty = np.ndarray, np.empty
 class Plan:
     """What one combination of input shapes needs: packed symbols, workspace, output shapes."""
 
-    __slots__ = ("outputs", "simple", "symbols", "workspace")
+    __slots__ = ("most", "outputs", "simple", "symbols", "workspace")
 
     def __init__(
         self, symbols: bytes, workspace: int, outputs: tuple[tuple[int, ...], ...], simple: bool
     ) -> None:
         self.symbols = symbols
         self.workspace = workspace
+        self.most = most_kept(workspace)  # a larger arena is a waste for this
         self.outputs = outputs
         self.simple = simple  # outputs are NumPy arrays with at least one element
 
@@ -81,7 +82,7 @@ class Artifact:
         self._numpy_outputs = all(slot.dtype is not None for slot in self._outputs)
         self._output_names = tuple(slot.name for slot in self._outputs)
         self._output_dtypes = tuple(slot.dtype for slot in self._outputs)
-        self._local = threading.local()
+        self.scratch = Scratch()  # of the thread that asks
         # What it was compiled from, set by cuvil.compile and used by cuvil.verify.
         self.source: Any = None
         # Seconds by stage of the compilation, set by cuvil.compile.
@@ -168,6 +169,15 @@ class Artifact:
         """Bytes of scratch memory a call needs, for inputs by name, given as arrays or shapes."""
         return self._plan(self._open(), self._shapes(inputs)).workspace
 
+    def memory(self, inputs: Mapping[str, Any]) -> MemoryUse:
+        """What the plan of memory makes of inputs by name, given as arrays or shapes.
+
+        Raises ArtifactError for an artifact of an earlier version, which does not say.
+        """
+        module: Any = import_module("cuvil.runtime.memory_use")  # by name, as for profiles
+        found: MemoryUse = module.memory_use(self, inputs)
+        return found
+
     def profile(self, inputs: Any, *, seconds: float = 0.5) -> Profile:
         """Time each kernel on ``inputs`` (a dict by name, a tuple in order, or a single one).
 
@@ -206,7 +216,7 @@ class Artifact:
     def close(self) -> None:
         """Let go of library and weights; calls that are running finish first."""
         self._model = None
-        self._local = threading.local()
+        self.scratch = Scratch()
 
     def __enter__(self) -> Artifact:
         self._open()
@@ -260,9 +270,9 @@ class Artifact:
             outputs.append(y)
             results.append(pointers[id(y) >> 3])
         targets = self._pack_outputs(*results)
-        arena = getattr(self._local, "arena", EMPTY)
-        if arena.size < plan.workspace:
-            arena = self._grow(plan.workspace)
+        arena = self.scratch.arena
+        if not plan.workspace <= arena.size <= plan.most:
+            arena = self.scratch.fit(plan.workspace)
         sources = self._pack_inputs(*addresses)
         if model.run(model.address, sources, targets, plan.symbols, arena.address, None):
             raise self._fault(model, sources, targets, plan, arena)
@@ -294,9 +304,9 @@ class Artifact:
 
     def _ready(self, inputs: Sequence[View], plan: Plan) -> tuple[bytes, Arena]:
         """The inputs' addresses, packed, and scratch memory."""
-        arena = getattr(self._local, "arena", EMPTY)
-        if arena.size < plan.workspace:
-            arena = self._grow(plan.workspace)
+        arena = self.scratch.arena
+        if not plan.workspace <= arena.size <= plan.most:
+            arena = self.scratch.fit(plan.workspace)
         return self._pack_inputs(*[v.address for v in inputs]), arena
 
     def _target(
@@ -339,12 +349,6 @@ class Artifact:
             model.plans.clear()
         model.plans[key] = plan
         return plan
-
-    def _grow(self, size: int) -> Arena:
-        # The old one goes first, so that both are never held at once.
-        self._local.arena = EMPTY
-        arena = self._local.arena = Arena(size)
-        return arena
 
     def _arrange(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
         if self._nested is not None:
