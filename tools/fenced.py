@@ -83,9 +83,9 @@ class Fence:
             if not signature.is_late(spec)
         }
         size = artifact.workspace_bytes(given)
-        artifact._local.arena = _Arena(self.block(size, _ALIGNMENT), size)
+        artifact.scratch.arena = _Arena(self.block(size, _ALIGNMENT), size)
         try:
             found = artifact.run(given, out)
         finally:
-            del artifact._local.arena
+            del artifact.scratch.arena
         return [np.array(found[spec.name]) for spec in signature.outputs]

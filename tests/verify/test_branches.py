@@ -20,7 +20,7 @@ from cuvil.verify.ranges import integer_limits
 N = symbol("n")
 
 
-def _choice(
+def choice(
     e: Emitter, flag: Value, then: Callable[[], Value], other: Callable[[], Value]
 ) -> Value:
     regions = []
@@ -53,15 +53,15 @@ def test_constants_sizes_and_nested_conditions_are_met() -> None:
         return e.op("exp", e.reshape(x, (7,)))
 
     def inner() -> Value:
-        return _choice(e, flag, lambda: e.reshape(seven(), (N,)), lambda: e.op("neg", x))
+        return choice(e, flag, lambda: e.reshape(seven(), (N,)), lambda: e.op("neg", x))
 
     def large() -> Value:
         total = e.op("reduce_sum", x, axes=(0,), keepdims=False)
         big = e.with_scalar("gt", total, 10.0)
-        return _choice(e, big, lambda: e.op("abs", x), lambda: e.op("neg", x))
+        return choice(e, big, lambda: e.op("abs", x), lambda: e.op("neg", x))
 
     right = e.with_scalar("eq", rate, 16000)
-    module = e.finish([_choice(e, right, inner, large)], ["y"])
+    module = e.finish([choice(e, right, inner, large)], ["y"])
     found = _reach(module)
     assert found.missed == []
     values = {int(t["rate"]) == 16000 for t in found.trials}
@@ -75,7 +75,7 @@ def test_what_nothing_reaches_is_named() -> None:
     x = e.input("x", TensorType((N,), F32))
     squares = e.op("reduce_sum", e.op("mul", x, x), axes=(0,), keepdims=False)
     never = e.with_scalar("lt", squares, -1.0)
-    y = _choice(e, never, lambda: e.op("exp", x), lambda: e.op("neg", x))
+    y = choice(e, never, lambda: e.op("exp", x), lambda: e.op("neg", x))
     found = _reach(e.finish([y], ["y"]))
     assert len(found.missed) == 1 and "then branch" in found.missed[0]
 
@@ -93,7 +93,7 @@ def test_a_limit_is_seen_through_a_region() -> None:
     assert integer_limits(module) == {}  # what is looked up is computed from it
     e = Emitter()
     index, flag = e.input("index", TensorType((), I64)), e.input("flag", TensorType((), BOOL))
-    y = _choice(
+    y = choice(
         e, flag, lambda: e.op("gather", e.weight(np.arange(5.0, dtype=np.float32)), index, axis=0),
         lambda: e.scalar(0.0, F32),
     )  # fmt: skip

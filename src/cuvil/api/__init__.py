@@ -117,6 +117,7 @@ def verify(
     atol: float | None = None,
     rtol: float | None = None,
     layerwise: bool = False,
+    paths: bool = False,
 ) -> Report:
     """Run an artifact and its source on ``inputs`` and compare.
 
@@ -125,10 +126,12 @@ def verify(
     None takes 1e-5 and 1e-3, or 4e-3 each for a model that computes in f16, 3e-2 each in bf16,
     and also allow what rounding alone does to ill-conditioned inputs (the report says where).
     ``layerwise`` also compares each kernel with the reference on the inputs it got, for which the
-    model is built once more with all kernels' results as outputs. Raises InputError if the
+    model is built once more with all kernels' results as outputs. ``paths`` counts which way
+    branches and loops go, in the reference and in a build that counts (docs/howto/dynamic.md);
+    without ``inputs``, some are sought that lead every possible way. Raises InputError if the
     artifact was loaded without its source.
     """
-    return verify_artifact(compiled, inputs, atol, rtol, layerwise)
+    return verify_artifact(compiled, inputs, atol, rtol, layerwise, paths)
 
 
 def dump_ir(model: Any, stage: str = "canonical", **compile_arguments: Any) -> str:

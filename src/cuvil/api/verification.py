@@ -14,6 +14,7 @@ import numpy as np
 
 from cuvil.api.advice import advice
 from cuvil.api.host_check import with_host_steps
+from cuvil.api.path_check import check_paths
 from cuvil.api.source import Source
 from cuvil.errors import CuvilError, InputError, InvalidModelError, VerificationError
 from cuvil.ir.clone import clone_module
@@ -81,7 +82,12 @@ def _check_references(source: Source) -> None:
 
 
 def verify_artifact(
-    artifact: Artifact, inputs: Any, atol: float | None, rtol: float | None, layerwise: bool
+    artifact: Artifact,
+    inputs: Any,
+    atol: float | None,
+    rtol: float | None,
+    layerwise: bool,
+    paths: bool = False,
 ) -> Report:
     """The body of :func:`cuvil.verify`."""
     source = _source_of(artifact)
@@ -99,6 +105,9 @@ def verify_artifact(
     given = source.examples if inputs is None else named_inputs(artifact, inputs)
     least = min(trials, key=_elements)
     report = with_host_steps(report, artifact, source.module, least, given)
+    if paths:
+        found = check_paths(artifact, source, trials, search=inputs is None)
+        report = replace(report, paths=found)
     if not layerwise:
         return report
     layers, verdict = _layers(report, source, trials, atol, rtol)

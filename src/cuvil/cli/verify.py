@@ -32,17 +32,20 @@ from cuvil.cli.verb import DONE, FAILED, Outcome, verb
 from cuvil.errors import InputError
 from cuvil.runtime.artifact import Artifact
 from cuvil.runtime.loader import load
+from cuvil.verify.bisect import Culprit
 from cuvil.verify.report import LayerError, Report
+
+SourceOption = Annotated[
+    str | None,
+    typer.Option(metavar="MODEL", help="The model that an ARTIFACT is compared with."),
+]
 
 
 @verb
 def verify(
     subject: EitherArgument,
     options: ModelOptions,
-    source: Annotated[
-        str | None,
-        typer.Option(metavar="MODEL", help="The model that an ARTIFACT is compared with."),
-    ] = None,
+    source: SourceOption = None,
     layerwise: Annotated[
         bool,
         typer.Option(
@@ -52,6 +55,9 @@ def verify(
     ] = False,
     bisect: Annotated[
         bool, typer.Option("--bisect", help="If wrong, find the first rewrite that makes it so.")
+    ] = False,
+    paths: Annotated[
+        bool, typer.Option("--paths", help="Compare which way branches and loops go.")
     ] = False,
     inputs: InputOption = None,
     at: SizesOption = "",
@@ -69,10 +75,12 @@ def verify(
 
       cuvil verify net.cuvilpkg --source net.onnx
 
+      cuvil verify loops.onnx --paths
+
       cuvil verify mypkg.nets:make --shape x:1x16 --bisect
     """
     if is_artifact(subject) and source is None:
-        if layerwise or bisect:
+        if layerwise or bisect or paths:
             raise InputError("an artifact alone can't be compared", hint="give --source MODEL")
         return _alone(load(artifact_path(subject), threads), at)
     request = request_of(source or subject, options, threads, verify=False)
@@ -82,7 +90,7 @@ def verify(
         if inputs or at:
             signature = artifact.manifest.signature
             given = read_inputs(inputs or ["random"], at, signature, artifact.source)
-        report = verify_artifact(artifact, given, atol, rtol, layerwise)
+        report = verify_artifact(artifact, given, atol, rtol, layerwise, paths)
         culprit = None
         if bisect and not report.passed:
             culprit = bisect_artifact(artifact, given, atol, rtol)
@@ -91,10 +99,13 @@ def verify(
     if layerwise:
         lines.append(_layers(report))
     if bisect:
-        found = "nothing to bisect: the result is right" if report.passed else str(culprit)
-        lines.append(found)
+        lines.append(_bisected(report, culprit))
         document["culprit"] = None if culprit is None else vars(culprit)
     return Outcome(document, tuple(lines), DONE if report.passed else FAILED)
+
+
+def _bisected(report: Report, culprit: Culprit | None) -> str:
+    return "nothing to bisect: the result is right" if report.passed else str(culprit)
 
 
 def _artifact(subject: str, request: CompileRequest, progress: StageProgress) -> Artifact:

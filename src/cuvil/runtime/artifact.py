@@ -170,12 +170,9 @@ class Artifact:
         return self._plan(self._open(), self._shapes(inputs)).workspace
 
     def memory(self, inputs: Mapping[str, Any]) -> MemoryUse:
-        """What the plan of memory makes of inputs by name, given as arrays or shapes.
-
-        Raises ArtifactError for an artifact of an earlier version, which does not say.
-        """
-        module: Any = import_module("cuvil.runtime.memory_use")  # by name, as for profiles
-        found: MemoryUse = module.memory_use(self, inputs)
+        """What the plan of memory makes of inputs by name, given as arrays or shapes. Raises
+        ArtifactError for an artifact of an earlier version, which does not say."""
+        found: MemoryUse = import_module("cuvil.runtime.memory_use").memory_use(self, inputs)
         return found
 
     def profile(self, inputs: Any, *, seconds: float = 0.5) -> Profile:

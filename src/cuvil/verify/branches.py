@@ -48,16 +48,12 @@ def reach_branches(
     trials: Sequence[Trial],
 ) -> Reached:
     """Trials that reach the regions which ``trials`` don't, as far as a few seconds allow."""
-    search = _Search(module, signature, examples, limits)
-    views = list(region_views(module.main))
-    for trial in trials if views else ():
-        search.reached |= search.run(trial)
-    for view in views:  # outer before inner
-        search.look_for(view.op, view.body)
+    search = Search(module, signature, examples, limits)
+    search.cover(trials)
     return search.found
 
 
-class _Search:
+class Search:
     """``reached`` are the identities of regions that some trial runs; ``settings`` the changes of
     inputs that lead into a region."""
 
@@ -77,6 +73,14 @@ class _Search:
         self.reached: set[int] = set()
         self.settings: dict[int, Settings] = {}
 
+    def cover(self, trials: Sequence[Trial]) -> None:
+        """Find what leads into the regions that ``trials`` do not reach."""
+        views = list(region_views(self.module.main))
+        for trial in trials if views else ():
+            self.reached |= self.run(trial)
+        for view in views:  # outer before inner
+            self.look_for(view.op, view.body)
+
     def run(self, trial: Trial) -> set[int]:
         """The regions that run; those before an error are no use."""
         blocks: set[int] = set()
@@ -95,7 +99,7 @@ class _Search:
         """Find what leads into a region, if no trial does or there are regions inside it."""
         if id(block) in self.reached and not any(map(is_control, block.ops)):
             return
-        for settings, trial in self._candidates(op, block):
+        for settings, trial in self.candidates(op, block):
             if time.monotonic() > self.until:
                 break
             new = self.run(trial)
@@ -108,7 +112,7 @@ class _Search:
         if id(block) not in self.reached:
             self.found.missed.append(_words(op, block))
 
-    def _candidates(self, op: Op, block: Block) -> Iterator[tuple[Settings, Trial]]:
+    def candidates(self, op: Op, block: Block) -> Iterator[tuple[Settings, Trial]]:
         """What leads into the region around, and then one more change of an input that the op's
         condition depends on."""
         facts = _Facts()

@@ -42,7 +42,7 @@ def spread_of_sizes(signature: Signature, examples: Mapping[str, Array]) -> list
         wanted = [_SIZES[(shift * (k + 1) + k) % len(_SIZES)] for k in range(len(names))]
         for values in sorted(choices, key=lambda sizes: _distance(sizes, wanted)):
             table = dict(zip(names, values))
-            if table not in found and _allowed(signature, table):
+            if table not in found and allowed_sizes(signature, table):
                 found.append(table)
                 break
     if not found:
@@ -74,7 +74,8 @@ def _distance(sizes: Sequence[int], wanted: Sequence[int]) -> float:
     return sum(max(x, -2 * x) for x in octaves) + 1e-3 * sum(sizes)
 
 
-def _allowed(signature: Signature, table: Mapping[str, int]) -> bool:
+def allowed_sizes(signature: Signature, table: Mapping[str, int]) -> bool:
+    """Whether inputs of these sizes are among those that the signature takes."""
     try:
         shapes = [tuple(evaluate(d, table) for d in s.dims) for s in signature.inputs]
         return signature.bind(shapes) == dict(table)

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from cuvil.verify.path_report import PathReport
+
 Array = np.ndarray[Any, Any]
 
 
@@ -62,6 +64,7 @@ class Report:
 
     ``layers`` has every kernel of a layer by layer comparison, ``verdict`` what that comparison
     concludes. ``skipped`` are made-up inputs that the source itself refused, with its words;
+    ``paths`` is what :mod:`cuvil.verify.paths` found, if asked for.
     ``ill_conditioned`` are cases where rounding alone moves the source beyond the tolerance,
     which were judged by how far it moves.
     """
@@ -73,10 +76,12 @@ class Report:
     verdict: str = ""
     skipped: tuple[str, ...] = ()
     ill_conditioned: tuple[str, ...] = ()
+    paths: PathReport | None = None
 
     @property
     def passed(self) -> bool:
-        return all(e.passed for e in self.errors) and self.first_layer is None
+        gone = self.paths is None or self.paths.passed
+        return gone and all(e.passed for e in self.errors) and self.first_layer is None
 
     @property
     def first_layer(self) -> LayerError | None:
@@ -99,6 +104,7 @@ class Report:
                 for x in self.layers
             ],
             "verdict": self.verdict,
+            **({} if self.paths is None else {"paths": self.paths.as_dict()}),
         }  # fmt: skip
 
     @property
@@ -125,6 +131,8 @@ class Report:
             lines.append(f"  first: {self.first_layer}")
         if self.verdict:
             lines.append(f"  {self.verdict}")
+        if self.paths is not None:
+            lines += [f"  {line}" for line in str(self.paths).splitlines()]
         return "\n".join(lines)
 
 
