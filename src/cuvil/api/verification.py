@@ -82,13 +82,9 @@ def _check_references(source: Source) -> None:
 
 
 def verify_artifact(
-    artifact: Artifact,
-    inputs: Any,
-    atol: float | None,
-    rtol: float | None,
-    layerwise: bool,
-    paths: bool = False,
-) -> Report:
+    artifact: Artifact, inputs: Any, atol: float | None, rtol: float | None,
+    layerwise: bool, paths: bool = False,
+) -> Report:  # fmt: skip
     """The body of :func:`cuvil.verify`."""
     source = _source_of(artifact)
     strict = atol is not None or rtol is not None
@@ -106,8 +102,7 @@ def verify_artifact(
     least = min(trials, key=_elements)
     report = with_host_steps(report, artifact, source.module, least, given)
     if paths:
-        found = check_paths(artifact, source, trials, search=inputs is None)
-        report = replace(report, paths=found)
+        report = replace(report, paths=check_paths(artifact, source, trials, inputs is None))
     if not layerwise:
         return report
     layers, verdict = _layers(report, source, trials, atol, rtol)

@@ -149,7 +149,7 @@ def _plan_loop(loop: Loop, plan: _Plan) -> None:
         roots = [yields[first + i] for i in needed]
         if loop.going is not None:
             roots.append(loop.going)
-        read = _arguments_read(loop.body, roots)
+        read = arguments_read(loop.body, roots)
         more = {i for i, arg in enumerate(args) if id(arg) in read and i not in plan.replaced}
         if more <= needed:
             break
@@ -158,7 +158,7 @@ def _plan_loop(loop: Loop, plan: _Plan) -> None:
     plan.carried = [i for i in plan.kept if i < loop.carried]
 
 
-def _arguments_read(block: Block, results: Sequence[Value]) -> set[int]:
+def arguments_read(block: Block, results: Sequence[Value]) -> set[int]:
     """Identities of the block's arguments that these results depend on."""
     read = [*results, *(v for op in needed_ops(block, results).values() for v in op.operands)]
     return {id(v) for v in read if v.op is None}

@@ -22,6 +22,7 @@ from cuvil.passes import (
     movement,
     pooling,
     precision,
+    trip_count,
     tuning,
 )
 from cuvil.passes.chains import CHAIN_ROWS
@@ -36,7 +37,9 @@ from cuvil.rewrite.rule import Rule
 # Called with name, start and end (seconds of the monotonic clock), and facts.
 Watch = Callable[[str, float, float, Mapping[str, Any]], None]
 
-_CLEAN: list[Rule] = [*movement.RULES, *fold.RULES, *algebra.RULES, *control.RULES]
+_CLEAN: list[Rule] = [
+    *movement.RULES, *fold.RULES, *algebra.RULES, *control.RULES, *trip_count.RULES,
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
