@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 from onnx import TensorProto, helper
 
@@ -34,3 +35,18 @@ def test_inputs_may_have_any_name() -> None:
     )
     x = np.arange(3, dtype=np.float32)
     assert artifact(args=x, self=2 * x).tolist() == x.tolist()
+
+
+def test_the_depth_of_indices_is_no_symbol() -> None:
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node("GatherND", ["x", "i"], ["y"])], "g",
+        [value("x", TensorProto.FLOAT, [4, 5]), value("i", TensorProto.INT64, ["a", "k"])],
+        [value("y", TensorProto.FLOAT, None)],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    with pytest.raises(cuvil.InvalidModelError, match="last dimension of the indices is k") as e:
+        cuvil.compile(model)
+    assert "input_spec" in str(e.value)
+    spec = [("x", "float32", (4, 5)), ("i", "int64", ("a", 2))]
+    assert cuvil.compile(model, input_spec=spec).outputs[0].shape == ("a",)

@@ -92,3 +92,17 @@ def test_numbers_as_outputs_say_what_they_depend_on() -> None:
         capture_torch(Fn(lambda x: x.sum().item()), (x,))
     with pytest.raises(InvalidModelError, match="depends on the sizes of the inputs"):
         capture_torch(Fn(lambda x: (x, x.shape[0] * 2)), (x,), {}, [{0: "n"}])
+
+
+def test_derivatives_inside_the_model() -> None:
+    model = Fn(torch.func.grad(lambda x: (x**2).sum()))
+    with pytest.raises(InvalidModelError, match="takes derivatives while it runs"):
+        capture_torch(model, (torch.randn(3),))
+
+
+def test_weights_that_torch_has_packed() -> None:
+    linear = torch.nn.Sequential(torch.nn.Linear(4, 4))
+    packed = torch.ao.quantization.quantize_dynamic(linear, {torch.nn.Linear})
+    with pytest.raises(InvalidModelError, match="has packed") as caught:
+        capture_torch(packed, (torch.randn(2, 4),))
+    assert "before it was quantized" in str(caught.value)

@@ -245,9 +245,20 @@ def _gather_elements_reference(
     return [data[tuple(grid)]]
 
 
+def symbolic_depth(name: str, depth: Dim) -> InvalidModelError:
+    """The refusal of indices whose last dimension, which decides the result's rank, is a symbol."""
+    return InvalidModelError(
+        f"{name}: the last dimension of the indices is {depth}, and it decides how many "
+        "dimensions the result has",
+        hint="fix it: give this dimension a number in the model or in input_spec",
+    )
+
+
 def _gather_nd(ctx: ShapeContext, types: Sequence[TensorType], attrs: Attrs) -> list[TensorType]:
     batch = attrs.get("batch_dims", 0)
     depth = types[1].shape[-1] if types[1].rank > batch else None
+    if depth is not None and not isinstance(depth, int):
+        raise symbolic_depth("gather_nd", depth)
     if not isinstance(depth, int) or not 1 <= depth <= types[0].rank - batch:
         raise InvalidModelError(f"gather_nd: indices {types[1]} do not fit data {types[0]}")
     if not types[1].dtype.is_integer:

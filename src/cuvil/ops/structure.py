@@ -12,6 +12,7 @@ import numpy as np
 from cuvil.errors import InvalidModelError
 from cuvil.ir.types import I64, TensorType
 from cuvil.ops.base import Array, Attrs, Cost, OpDef, ShapeContext, normalize_axis, same_dtype
+from cuvil.ops.movement import symbolic_depth
 from cuvil.ops.numeric import comparable, concrete, narrow_to, need_number, wide
 from cuvil.sym.expr import evaluate, mul
 
@@ -77,6 +78,8 @@ def _scatter_nd_infer(
     data, index, updates = types
     _check_scatter(types, attrs, "scatter_nd")
     depth = index.shape[-1] if index.rank else None
+    if depth is not None and not isinstance(depth, int):
+        raise symbolic_depth("scatter_nd", depth)
     if not isinstance(depth, int) or depth > data.rank:
         raise InvalidModelError(f"scatter_nd: indices {index} do not fit data {data}")
     wanted = (*index.shape[:-1], *data.shape[depth:])

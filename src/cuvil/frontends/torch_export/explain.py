@@ -29,6 +29,12 @@ def explained(
     kind = type(error).__name__
     spoken = [symbols[s] for s in dict.fromkeys(_SYMBOL.findall(first)) if s in symbols]
     first = _SYMBOL.sub(lambda m: _operand(symbols.get(m[0], m[0])), first)
+    if "PackedParamsBase" in text:
+        return InvalidModelError(
+            f"{traced.model_name} holds weights that torch.ao.quantization has packed, which "
+            "torch.export can't read",
+            hint="compile the module as it was before it was quantized",
+        )
     if "DataDependent" in kind or "data-dependent" in text:
         return InvalidModelError(
             f"{traced.model_name} takes a decision from the values of a tensor: {first}",

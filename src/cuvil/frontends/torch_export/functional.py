@@ -22,6 +22,7 @@ from cuvil.frontends.torch_export.program import honest_shapes
 from cuvil.frontends.torch_export.table import SILENT, rule_for
 
 _VMAP = "torch._functorch.predispatch"
+_DERIVATIVES = ("_for_grad", "_grad_increment_nesting", "_jvp_increment_nesting")
 
 
 def _plain_chain(node: Node, written: Node) -> bool:
@@ -73,12 +74,26 @@ def _needs_retrace(program: ExportedProgram) -> bool:
     return any(getattr(n.target, "__module__", "") == _VMAP for n in nodes)
 
 
+def _refuse_gradients(program: ExportedProgram) -> None:
+    """Raise InvalidModelError for derivatives that the model takes while it runs: a program has
+    only the marks at which torch would record them."""
+    for node in (*program.graph.nodes, *_inner_nodes(program)):
+        if any(mark in str(node.target) for mark in _DERIVATIVES):
+            raise InvalidModelError(
+                "the model takes derivatives while it runs (torch.func.grad, jacrev, jvp or the "
+                "like), which torch.export does not write out",
+                hint="write the derivative as a formula, or trace it beforehand with "
+                "torch.fx.experimental.proxy_tensor.make_fx and compile the graph that it gives",
+            )
+
+
 def functional(program: ExportedProgram) -> ExportedProgram:
     """The program without in-place ops on aliased tensors.
 
     Writes to a tensor with one name only are renamed during translation; the others need torch's
     own functionalisation, which an empty decomposition table asks for (operators stay whole).
     """
+    _refuse_gradients(program)
     if any(mutates(n) for n in program.graph.nodes):
         show_views(program)
     if not has_entangled_writes(program) and not _needs_retrace(program):

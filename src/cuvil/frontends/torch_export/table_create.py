@@ -107,11 +107,14 @@ def _copy(c: Call) -> Value:
 
 
 def _one_hot(c: Call) -> Value:
-    """Torch makes the classes from the data where num_classes is -1, so it must be given."""
-    x = c.tensor("self")
+    """Torch makes the classes from the data where num_classes is -1, so it must be given. A row of
+    the unit matrix for each element, so that what is no class is an error of the call."""
     classes = c.shape[-1]
-    at = c.e.op("iota", shape=(classes,), axis=0, dtype=x.type.dtype)
-    return c.e.cast(c.e.map("eq", c.e.unsqueeze(x, -1), at), I64)
+    row, column = (
+        c.e.op("iota", shape=(classes, classes), axis=i, dtype=I64) for i in range(2)
+    )
+    unit = c.e.cast(c.e.op("eq", row, column), I64)
+    return c.e.op("gather", unit, c.e.cast(c.tensor("self"), I64), axis=0, from_end=False)
 
 
 def _random(c: Call) -> Value:

@@ -134,6 +134,7 @@ def _masked_put(
     at = values.type.rank - tail - 1  # where values count the places of the mask
     if at >= 0 and values.type.shape[at] != 1:
         flags = e.cast(e.reshape(mask, [mask.type.elements]), I64)
+        flags = e.map("add", flags, _equal_or_fault(c, flags, values.type.shape[at]))
         place = e.reshape(e.op("cumsum", flags, axis=0), mask.type.shape)
         values = e.op("gather", after_zero(c, values, at), place, axis=at, from_end=False)
     elif at >= 0:
@@ -143,6 +144,15 @@ def _masked_put(
     if accumulate:
         values = e.op("or" if x.type.dtype == BOOL else "add", x, values)
     return choose(c, spread, values, x)
+
+
+def _equal_or_fault(c: Call, flags: Value, count: Dim) -> Value:
+    """0 where ``count`` flags are set; else an error of the call, by a lookup outside of [0]."""
+    e = c.e
+    total = e.op("reduce_sum", flags, axes=(0,), keepdims=False)
+    apart = e.map("sub", total, c.as_value(count, I64))
+    only = e.op("iota", shape=(1,), axis=0, dtype=I64)
+    return e.op("gather", only, apart, axis=0, from_end=False)
 
 
 def _topk(c: Call) -> list[Value]:

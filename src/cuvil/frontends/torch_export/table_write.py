@@ -9,6 +9,7 @@ from cuvil.frontends.torch_export.table_arithmetic import choose, floor_divide
 from cuvil.frontends.torch_export.table_select import after_zero
 from cuvil.ir.core import Value
 from cuvil.ir.types import BOOL, I64, DType
+from cuvil.sym.expr import Dim
 
 _KINDS = {"sum": "add", "add": "add", "prod": "mul", "multiply": "mul", "amax": "max",
           "amin": "min", "mean": "add"}  # fmt: skip
@@ -54,6 +55,14 @@ def reduce_into(
     return e.op("div", out, count) if dtype.is_float else floor_divide(c, out, count)
 
 
+def from_start(c: Call, index: Value, size: Dim) -> Value:
+    """The same indices, looked up in 0, 1, 2, ...: a negative one is an error of the call."""
+    if index.op is not None and index.op.short == "constant":
+        return index
+    line = c.e.op("iota", shape=(size,), axis=0, dtype=I64)
+    return c.e.op("gather", line, c.e.cast(index, I64), axis=0, from_end=False)
+
+
 def _scatter(c: Call) -> Value:
     """scatter, scatter_add and scatter_reduce"""
     e, x, index = c.e, c.first, c.tensor("index")
@@ -65,6 +74,7 @@ def _scatter(c: Call) -> Value:
     axis = c.axis("dim")
     if not shape or not index.type.shape:
         x, index, updates = (v if v.type.shape else e.reshape(v, (1,)) for v in (x, index, updates))
+    index = from_start(c, index, x.type.shape[axis])
     for i, (have, want) in enumerate(zip(updates.type.shape, index.type.shape, strict=True)):
         if have != want:
             updates = e.slice(updates, i, 0, want)
@@ -90,6 +100,8 @@ def _rows(default: str | None) -> Rule:
         if alpha != 1:
             name = "and" if x.type.dtype == BOOL else "mul"
             updates = e.map(name, updates, c.as_value(alpha, x.type.dtype))
+        if c.name != "index_fill":  # which alone counts negative ones from the end
+            index = from_start(c, index, x.type.shape[axis])
         size = index.type.elements
         shape = tuple(size if i == axis else d for i, d in enumerate(x.type.shape))
         lines = [size if i == axis else 1 for i in range(x.type.rank)]
