@@ -163,6 +163,7 @@ def attention(c: Call, q: Value, k: Value, v: Value, mask: Value | None, causal:
     batch = _batch(c, q, k, v) if rank > 4 or not _aligned(q, k, v) else None
     if batch is not None:
         q, k, v = (e.broadcast(x, (*batch, *x.type.shape[-2:])) for x in (q, k, v))
+        rank = q.type.rank
     q, k, v = (_to_rank_4(c, x) for x in (q, k, v))
     operands = [q, k, v]
     if mask is not None:
