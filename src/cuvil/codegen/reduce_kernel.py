@@ -15,7 +15,7 @@ from cuvil.analysis.index_map import LOCAL, Index, offset_of
 from cuvil.codegen.kernel import Kernel
 from cuvil.codegen.loops import Loop, loop_facts, loop_names, merge_loops
 from cuvil.codegen.reduce_nest import COLUMN_LANES, Body, Nest
-from cuvil.codegen.reduction_rules import accumulator, adds_floats, combine, initial
+from cuvil.codegen.reduction_rules import adds_floats, combine
 from cuvil.codegen.scalar import Point, Provider, Writer
 from cuvil.ir.core import Op, Value
 from cuvil.ops.registry import registry
@@ -143,8 +143,9 @@ class _Reduce:
         for op in stage:
             acc = writer.fresh("acc")
             names[id(op)] = acc
-            nest.declare(point, acc, accumulator(op), initial(op))
-            if nest.in_blocks and adds_floats(op):
+            long = nest.in_blocks and adds_floats(op)
+            nest.accumulate(point, op, acc, parts=long)
+            if long:
                 parts[id(op)] = (op, acc)
 
         def body(p: Point) -> None:

@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from cuvil.codegen.loops import Loop, unflatten
-from cuvil.codegen.reduction_rules import accumulator, combine, finish, initial
+from cuvil.codegen.reduction_rules import accumulator, combine, finish, initial, total_type
 from cuvil.codegen.scalar import Point, Provider, Writer
 from cuvil.ir.core import Op
 from cuvil.sym.expr import Dim, product
 
 ROW_LANES = 64
 COLUMN_LANES = 64
-# A sum over n > BLOCK elements is a sum of sums: an element then passes through BLOCK + n / BLOCK
-# roundings at most, not n (N. Higham, "The accuracy of floating point summation", 1993).
+# A sum of more than a block is a sum of sums, in f64: an element then passes through
+# those of a block in f32 (N. Higham, "The accuracy of floating point summation", 1993).
 BLOCK = 128
+ROW_BLOCK = 256 * ROW_LANES  # elements, of all lanes
 
 Body = Callable[[Point], None]
 
@@ -32,6 +33,9 @@ class Nest:
         self.folded = folded
         self.rows = rows
         self.lane = "lane"
+        self.in_parts: set[str] = set()  # accumulators whose totals are apart from their parts
+        self.flush = ""  # for rows: what adds the parts to the totals, and whether it did
+        self.flushed = ""
 
     def head(self) -> tuple[list[str], Dim]:
         """Opening lines of the shared loop, and how many items it has."""
@@ -56,13 +60,27 @@ class Nest:
         point.line(f"{ctype} {name}[{lanes}];")
         point.line(f"for (int64_t lane = 0; lane < {lanes}; ++lane) {name}[lane] = {value};")
 
+    def accumulate(self, point: Point, op: Op, name: str, parts: bool) -> None:
+        """The accumulators of a reduction; of a sum in ``parts``, those of the totals."""
+        if not parts:
+            self.declare(point, name, accumulator(op), initial(op))
+            return
+        self.in_parts.add(name)
+        if self.rows:
+            point.line(f"{total_type(op)} {name}[{ROW_LANES}];  // set by the first flush")
+        else:
+            self.declare(point, name, total_type(op), "0")
+
     @property
     def in_blocks(self) -> bool:
-        """Whether the innermost reduced loop of columns is long enough to be cut into blocks."""
-        if self.rows or not self.folded:
+        """Whether a lane may take so many elements that they are added up in blocks: of all
+        reduced loops for rows, of the innermost one for columns."""
+        if not self.folded:
             return False
-        extent = self.folded[-1].extent
-        return not isinstance(extent, int) or extent > BLOCK
+        extents = [loop.extent for loop in (self.folded if self.rows else self.folded[-1:])]
+        most = ROW_BLOCK if self.rows else BLOCK
+        extent = product(extents)
+        return not isinstance(extent, int) or extent > most
 
     def walk(
         self, point: Point, body: Body, lanes: bool = False,
@@ -73,17 +91,19 @@ class Nest:
         ``parts`` are sums that are made in blocks: reductions with the name of their accumulator,
         whose ``_part`` the body adds to.
         """
-        indent = point.indent
         folded = self.folded
         plain = folded[:-1] if self.rows or parts else folded
+        if self.rows and parts:
+            self._open_parts(point, parts)
+        indent = point.indent
         for loop in plain:
             extent = self.writer.text(loop.extent)
             point.line(f"for (int64_t {loop.var} = 0; {loop.var} < {extent}; ++{loop.var}) {{")
             point.indent += 1
-        if parts:
+        if parts and not self.rows:
             self._blocks(point, body, parts)
         elif self.rows and lanes:
-            self._row_lanes(point, body)
+            self._row_lanes(point, body, parts)
         elif self.rows:
             self._row(point, body)
         else:
@@ -91,6 +111,24 @@ class Nest:
         while point.indent > indent:
             point.indent -= 1
             point.line("}")
+
+    def _open_parts(self, point: Point, parts: Sequence[tuple[Op, str]]) -> None:
+        """The parts of rows: ``filled`` says how many elements a lane has taken since a flush."""
+        self.flush, self.flushed = self.writer.fresh("flush"), self.writer.fresh("flushed")
+        for op, acc in parts:
+            self.declare(point, f"{acc}_part", accumulator(op), initial(op))
+        point.line(f"int64_t {self.flushed}_after = 0;")
+        point.line(f"bool {self.flushed} = false;")
+        point.line(f"const auto {self.flush} = [&]() __attribute__((always_inline)) {{")
+        point.line(f"  for (int64_t lane = 0; lane < {ROW_LANES}; ++lane) {{")
+        for _, acc in parts:
+            total = f"{self.flushed} ? {acc}[lane] : 0"
+            point.line(f"    {acc}[lane] = ({total}) + {acc}_part[lane];")
+            point.line(f"    {acc}_part[lane] = 0;")
+        point.line("  }")
+        point.line(f"  {self.flushed} = true;")
+        point.line(f"  {self.flushed}_after = 0;")
+        point.line("};")
 
     def _blocks(self, point: Point, body: Body, parts: Sequence[tuple[Op, str]]) -> None:
         loop = self.folded[-1]
@@ -106,8 +144,8 @@ class Nest:
         self._columns(point, body)
         point.indent -= 1
         point.line("}")
-        for op, acc in parts:
-            (line,) = combine(op, acc, "lane", f"{acc}_part[lane]", None)
+        for _, acc in parts:
+            line = f"{acc}[lane] += {acc}_part[lane];"
             point.line(f"for (int64_t lane = 0; lane < {COLUMN_LANES}; ++lane) {line}")
         point.indent -= 1
         point.line("}")
@@ -117,7 +155,9 @@ class Nest:
         body(inner)
         return inner.lines
 
-    def _row_lanes(self, point: Point, body: Body) -> None:
+    def _row_lanes(
+        self, point: Point, body: Body, parts: Sequence[tuple[Op, str]]
+    ) -> None:
         last = self.folded[-1] if self.folded else None
         if last is None:
             point.line("{")
@@ -135,15 +175,32 @@ class Nest:
         point.lines += self._inner(point, body, point.indent + 1)
         point.line("};")
         point.line(f"int64_t {var} = 0;")
-        point.line(f"for (; {var} + {ROW_LANES} <= {extent}; {var} += {ROW_LANES}) {{")
+        if parts:
+            stop = self.writer.fresh("stop")
+            point.line(f"while ({var} + {ROW_LANES} <= {extent}) {{")
+            point.indent += 1
+            point.line(f"const int64_t {stop} = cuvil::minimum({var} + {ROW_BLOCK}, "
+                       f"{extent} - {ROW_LANES - 1});")  # fmt: skip
+            point.line(f"{self.flushed}_after += {stop} - {var};")
+            point.line(f"for (; {var} < {stop}; {var} += {ROW_LANES}) {{")
+        else:
+            point.line(f"for (; {var} + {ROW_LANES} <= {extent}; {var} += {ROW_LANES}) {{")
         point.line("  CUVIL_INDEPENDENT")
         lanes = f"for (int64_t lane = 0; lane < {ROW_LANES}; ++lane)"
         point.line(f"  {lanes} {step}({var} + lane, lane);")
         point.line("}")
+        full = f"if ({self.flushed}_after >= {ROW_BLOCK}) {self.flush}();"
+        if parts:
+            point.line(full)
+            point.indent -= 1
+            point.line("}")
+            point.line(f"{self.flushed}_after += {ROW_LANES};")
         point.line("CUVIL_INDEPENDENT")
         point.line(
             f"for (int64_t lane = 0; lane < {extent} - {var}; ++lane) {step}({var} + lane, lane);"
         )
+        if parts:
+            point.line(full)
         point.indent -= 1
         point.line("}")
 
@@ -191,19 +248,47 @@ class Nest:
 
     def collapse(self, point: Point, op: Op, acc: str, count: str) -> None:
         """Combine the lanes of rows pairwise; finish means."""
-        if self.rows:
-            lanes = ROW_LANES if self.folded else 1
-            half = lanes // 2
-            if half:
-                point.line(f"for (int64_t half = {half}; half > 0; half /= 2)")
-                point.line("  for (int64_t lane = 0; lane < half; ++lane) {")
-                for line in combine(op, acc, "lane", f"{acc}[lane + half]", None):
-                    point.line("    " + line)
-                point.line("  }")
-            text = finish(op, f"{acc}[0]", count)
-            point.line(f"const auto {acc}_result = {text};")
+        if not self.rows:
+            self._collapse_columns(point, op, acc, count)
             return
-        text = finish(op, f"{acc}[lane]", count)
+        if acc in self.in_parts:
+            point.line(f"if ({self.flushed}) {{")
+            point.indent += 1
+            point.line(f"{self.flush}();")
+            self._pairwise(point, op, acc)
+            point.line(f"{acc}_part[0] = {accumulator(op)}({acc}[0]);")
+            point.indent -= 1
+            point.line("} else {")
+            point.indent += 1
+            self._pairwise(point, op, f"{acc}_part")
+            point.indent -= 1
+            point.line("}")
+            acc_text = f"{acc}_part[0]"
+        else:
+            self._pairwise(point, op, acc)
+            acc_text = f"{acc}[0]"
+        point.line(f"const auto {acc}_result = {finish(op, acc_text, count)};")
+
+    def _pairwise(self, point: Point, op: Op, acc: str) -> None:
+        half = (ROW_LANES if self.folded else 1) // 2
+        if not half:
+            return
+        other = f"{acc}[lane + half]"
+        lines = combine(op, acc, "lane", other, None)
+        if acc in self.in_parts:
+            lines = [f"{acc}[lane] += {other};"]
+        point.line(f"for (int64_t half = {half}; half > 0; half /= 2)")
+        point.line("  for (int64_t lane = 0; lane < half; ++lane) {")
+        for line in lines:
+            point.line("    " + line)
+        point.line("  }")
+
+    def _column(self, op: Op, acc: str) -> str:
+        """A finished accumulator of columns in the type that sums have."""
+        return f"{accumulator(op)}({acc}[lane])" if acc in self.in_parts else f"{acc}[lane]"
+
+    def _collapse_columns(self, point: Point, op: Op, acc: str, count: str) -> None:
+        text = finish(op, self._column(op, acc), count)
         if text != f"{acc}[lane]":
             point.line(f"{op.type.dtype.cxx} {acc}_result[{COLUMN_LANES}];")
             point.line(
@@ -215,7 +300,7 @@ class Nest:
         """How later code reads the finished reduction."""
         if self.rows:
             return lambda point, index: f"{acc}_result"
-        changed = finish(op, f"{acc}[lane]", "1") != f"{acc}[lane]"
+        changed = finish(op, self._column(op, acc), "1") != f"{acc}[lane]"
         name = f"{acc}_result" if changed else acc
         return lambda point, index: f"{name}[lane]"
 

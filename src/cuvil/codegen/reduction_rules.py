@@ -9,7 +9,7 @@ import numpy as np
 
 from cuvil.codegen.scalar import literal
 from cuvil.ir.core import Op
-from cuvil.ir.types import F32, DType
+from cuvil.ir.types import F32, F64, DType
 from cuvil.ops.elementwise import narrow, widen
 
 
@@ -54,6 +54,11 @@ _WRAPPING = ("reduce_sum", "reduce_prod", "reduce_mean")
 def adds_floats(op: Op) -> bool:
     """A sum that rounds: long ones are made of shorter ones, so that errors grow slowly."""
     return op.short in ("reduce_sum", "reduce_mean") and _dtype(op).is_float
+
+
+def total_type(op: Op) -> str:
+    """The C++ type in which the parts of a long sum are added up: they are few."""
+    return F64.cxx if adds_floats(op) else accumulator(op)
 
 
 def initial(op: Op) -> str:

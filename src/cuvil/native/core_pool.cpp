@@ -17,6 +17,38 @@ struct Sum {
   static CUVIL_INLINE vf join(vf m, vf x) { return m + x; }
   static CUVIL_INLINE vf finish(vf m, float count) { return m / splat(count); }
 };
+// A window of many taps is a sum of sums of sums, so that rounding errors don't pile up.
+constexpr int64_t PART = 128;
+struct LongSum : Sum {
+  vf middle = {}, top = {};
+  int64_t parts = 0;
+  CUVIL_INLINE void take(vf& sum) {
+    middle += sum;
+    sum = vf{};
+    if (++parts % PART) return;
+    top += middle;
+    middle = vf{};
+  }
+  CUVIL_INLINE vf whole() const { return top + middle; }
+};
+template <class Op>
+constexpr bool is_long = false;
+template <>
+constexpr bool is_long<LongSum> = true;
+
+// Calls tap(k) for k in [from, to); where sums are long, part() after each PART of them.
+template <class Op, class Tap, class Part>
+CUVIL_INLINE void each_tap(int64_t from, int64_t to, Tap tap, Part part) {
+  if constexpr (is_long<Op>) {
+    while (from < to) {
+      const int64_t stop = min64(to, from + PART);
+      for (; from < stop; ++from) tap(from);
+      part();
+    }
+  } else {
+    for (int64_t k = from; k < to; ++k) tap(k);
+  }
+}
 
 // The part of a window that lies inside the input: taps [from, to) at first + tap * dilation.
 struct Span {
@@ -48,6 +80,7 @@ CUVIL_INLINE void pool_channels(const PoolingArgs& a, const Window& win, int64_t
                                 float count, float* y) {
   const PoolAxis &ad = a.axes[0], &ah = a.axes[1], &aw = a.axes[2];
   vf acc[V];
+  Op sums[V];
 #pragma unroll
   for (int v = 0; v < V; ++v) acc[v] = Op::seed();
   for (int64_t i = win.d.from; i < win.d.to; ++i) {
@@ -55,17 +88,23 @@ CUVIL_INLINE void pool_channels(const PoolingArgs& a, const Window& win, int64_t
     for (int64_t j = win.h.from; j < win.h.to; ++j) {
       const int64_t row = (z + win.h.first + j * ah.dilation) * aw.size + win.w.first;
       const float* p = win.image + (row + win.w.from * aw.dilation) * a.c + c0;
-      for (int64_t k = win.w.from; k < win.w.to; ++k, p += aw.dilation * a.c) {
+      const auto tap = [&](int64_t) __attribute__((always_inline)) {
 #pragma unroll
         for (int v = 0; v < V; ++v) {
           const bool whole = v + 1 < V || left == VL;
           acc[v] = Op::join(acc[v], whole ? load(p + v * VL) : load_n(p + v * VL, left));
         }
-      }
+        p += aw.dilation * a.c;
+      };
+      each_tap<Op>(win.w.from, win.w.to, tap, [&]() __attribute__((always_inline)) {
+        if constexpr (is_long<Op>)
+          for (int v = 0; v < V; ++v) sums[v].take(acc[v]);
+      });
     }
   }
 #pragma unroll
   for (int v = 0; v < V; ++v) {
+    if constexpr (is_long<Op>) acc[v] = sums[v].whole();
     const vf out = Op::finish(acc[v], count);
     if (v + 1 < V || left == VL) {
       store(y + c0 + v * VL, out);
@@ -91,18 +130,24 @@ CUVIL_INLINE void pool_neighbours(const PoolingArgs& a, const Window& win, int64
   const int64_t step = aw.stride * a.c, tap = aw.dilation * a.c;
   const int64_t first = (ow * aw.stride - aw.begin) * a.c + c;
   vf acc = Op::seed();
+  Op sum;
   for (int64_t i = win.d.from; i < win.d.to; ++i) {
     const int64_t z = (win.d.first + i * ad.dilation) * ah.size;
     for (int64_t j = win.h.from; j < win.h.to; ++j) {
       const float* p = win.image + (z + win.h.first + j * ah.dilation) * aw.size * a.c + first;
-      for (int64_t k = 0; k < aw.kernel; ++k, p += tap) {
+      const auto take = [&](int64_t) __attribute__((always_inline)) {
         vf x;
 #pragma unroll
         for (int l = 0; l < VL; ++l) x[l] = p[l * step];
         acc = Op::join(acc, x);
-      }
+        p += tap;
+      };
+      each_tap<Op>(0, aw.kernel, take, [&]() __attribute__((always_inline)) {
+        if constexpr (is_long<Op>) sum.take(acc);
+      });
     }
   }
+  if constexpr (is_long<Op>) acc = sum.whole();
   const vf out = Op::finish(acc, count);
 #pragma unroll
   for (int l = 0; l < VL; ++l) y[l * a.c] = out[l];
@@ -157,6 +202,9 @@ void run(const PoolingArgs& a) {
 }  // namespace
 
 void max_pool_f32(const PoolingArgs& a) { run<Max, false>(a); }
-void average_pool_f32(const PoolingArgs& a) { run<Sum, true>(a); }
+void average_pool_f32(const PoolingArgs& a) {
+  const bool many = a.axes[0].kernel * a.axes[1].kernel * a.axes[2].kernel > PART;
+  many ? run<LongSum, true>(a) : run<Sum, true>(a);
+}
 
 }  // namespace cuvil

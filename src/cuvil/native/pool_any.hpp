@@ -97,13 +97,24 @@ void max_pool_indices(const AnyPoolArgs<T>& a, int64_t* out) {
   });
 }
 
+// What a window is summed in: f32 in f64, since windows may be long.
+template <class T>
+struct PoolSum {
+  using Type = T;
+};
+template <>
+struct PoolSum<float> {
+  using Type = double;
+};
+
 template <class T>
 void average_pool_any(const AnyPoolArgs<T>& a, T* out) {
   pool_each(a, out, [&](const PoolTaps* taps, const T* plane, int64_t step) {
-    T sum = T(0);
+    using S = typename PoolSum<T>::Type;
+    S sum = S(0);
     visit_window(a, taps, plane, step, [&](T x, int64_t) { sum += x; });
     const int64_t count = taps[0].counted * taps[1].counted * taps[2].counted;
-    return count == 0 ? T(0) : sum / T(count);
+    return count == 0 ? T(0) : T(sum / S(count));
   });
 }
 
