@@ -186,3 +186,20 @@ def test_products_along_an_axis(count: int) -> None:
 
 def test_the_product_of_a_scalar_is_itself() -> None:
     _check(lambda z: (z.prod(), z.prod(0)), torch.tensor(2 + 1j))
+
+
+def test_exponentials_near_overflow_and_of_infinite_parts() -> None:
+    """C99, G.6.3.1; 88.8 + 3j has a finite imaginary part, though exp(88.8) overflows f32."""
+
+    class Exponential(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.exp()
+
+    inf, nan = float("inf"), float("nan")
+    z = torch.tensor(
+        [100, 88.8 + 3j, complex(-inf, nan), complex(inf, 0), 1 + 2j], dtype=torch.complex64
+    )
+    with cuvil.compile(Exponential(), (torch.ones_like(z),)) as artifact:
+        got = torch.view_as_real(artifact(z))
+    right = torch.view_as_real(z.to(torch.complex128).exp()).float()
+    torch.testing.assert_close(got, right, rtol=1e-6, atol=0)

@@ -89,8 +89,15 @@ def _quotient(c: Call) -> Pair:
 
 
 def _exp(z: Complex) -> Complex:
-    size = z.re.map("exp")
-    return Complex(size * z.im.map("cos"), size * z.im.map("sin"))
+    """In f64, where the size alone doesn't overflow; an exponential of a real number is real, and
+    one of -inf zero whatever its angle (C99, G.6.3.1)."""
+    wide = _wide(z)
+    size = wide.re.map("exp")
+    gone = wide.re.equals(-math.inf)
+    across = wide.im.equals(0).where(wide.im, size * wide.im.map("sin"))
+    parts = (size * wide.im.map("cos"), across)
+    re, im = (gone.where(0.0, part).cast(z.re.dtype) for part in parts)
+    return Complex(re, im)
 
 
 def _log(z: Complex) -> Complex:
