@@ -21,7 +21,7 @@ from tools import zoo
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 # Sizes of zero that the models' own code does not take, and BERT's number of positions.
-ALLOWED = ("batch >= 1", "seq >= 1", "height >= 1", "width >= 1", "seq <= 512")
+ALLOWED = ("batch >= 1", "seq >= 1", "height >= 1", "width >= 1", "seq <= 512", "steps >= 1")
 
 
 def compile_small(case: Small, model: torch.nn.Module) -> Artifact:
