@@ -87,12 +87,12 @@ __attribute__((noinline)) void separate_taps(const OutputRow& row, const Piece& 
       for (int p = 0; p < PX; ++p)
         acc[p] += (PARTIAL ? load_n(tap[p] + ch, lanes) : load(tap[p] + ch)) * filter;
     }
+    part.finish_pixels(acc, ch, lanes);
 #pragma unroll
     for (int p = 0; p < PX; ++p) {
       float* out = part.out + p * part.stride + (ch - part.begin);
-      const vf done = part.finished(acc[p], ch, lanes);
-      if (PARTIAL) store_n(out, done, lanes);
-      else store(out, done);
+      if (PARTIAL) store_n(out, acc[p], lanes);
+      else store(out, acc[p]);
     }
   }
 }

@@ -12,16 +12,23 @@ struct Piece {
   int64_t stride;
   const Finish* finish;
 
-  // Sums of the channels from ch on, finished.
-  CUVIL_INLINE vf finished(vf sum, int64_t ch, int64_t lanes = VL) const {
-    if (!finish) return sum;
-    const float* bias = finish->bias;
-    if (bias) sum += lanes == VL ? load(bias + ch) : load_n(bias + ch, lanes);
-    if (finish->clamped) {  // NaN fails both comparisons
-      sum = sum < splat(finish->low) ? splat(finish->low) : sum;
-      sum = sum > splat(finish->high) ? splat(finish->high) : sum;
+  // Finishes the sums of some pixels, all of the channels from ch on.
+  template <int PX>
+  CUVIL_INLINE void finish_pixels(vf (&acc)[PX], int64_t ch, int64_t lanes = VL) const {
+    if (!finish) return;
+    if (finish->bias) {
+      const float* at = finish->bias + ch;
+      const vf bias = lanes == VL ? load(at) : load_n(at, lanes);
+#pragma unroll
+      for (int p = 0; p < PX; ++p) acc[p] += bias;
     }
-    return sum;
+    if (!finish->clamped) return;
+    const vf low = splat(finish->low), high = splat(finish->high);
+#pragma unroll
+    for (int p = 0; p < PX; ++p) {  // NaN fails both comparisons
+      acc[p] = acc[p] < low ? low : acc[p];
+      acc[p] = acc[p] > high ? high : acc[p];
+    }
   }
 };
 
@@ -83,9 +90,10 @@ __attribute__((noinline)) void shared_columns(const float* const* table, const f
           if (q >= p * SW && q < p * SW + KW) acc[p] += x * filter[q - p * SW];
       }
     }
+    part.finish_pixels(acc, ch);
     float* out = part.out + (ch - part.begin);
 #pragma unroll
-    for (int p = 0; p < PX; ++p) store(out + p * part.stride, part.finished(acc[p], ch));
+    for (int p = 0; p < PX; ++p) store(out + p * part.stride, acc[p]);
   }
 }
 
