@@ -22,3 +22,9 @@ def test_only_the_table_is_replaced() -> None:
 def test_a_page_without_markers_is_refused() -> None:
     with pytest.raises(ValueError, match="no markers"):
         readme_table.replaced("text <!-- measured: begin --> text", "a table")
+
+
+def test_the_table_has_a_line_for_each_model() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    missing = [title for title in readme_table.MODELS.values() if f"| {title} |" not in text]
+    assert not missing
