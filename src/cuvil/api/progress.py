@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Union
 
 from cuvil.runtime.chrome_trace import Slice
@@ -28,26 +28,22 @@ class Stages:
         self._tracks = {threading.get_ident(): 0}
         self._lock = threading.Lock()
 
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
+    def stage(self, name: str) -> AbstractContextManager[None]:
         """Time what runs inside as the stage ``name``."""
-        if self.progress is not None:
-            self.progress(name, None)
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            end = time.perf_counter()
-            taken = end - start
-            self._add(name, "stage", start, end, {})
-            self.seconds[name] = self.seconds.get(name, 0.0) + taken
-            log.debug("%s took %.3f s", name, taken)
-            if self.progress is not None:
-                self.progress(name, taken)
+        return self._timed(name, "stage", self._count)
+
+    def part(self, name: str) -> AbstractContextManager[None]:
+        """Tell of what runs inside a stage; its time is the stage's."""
+        return self._timed(name, "pass", lambda name, taken: None)
+
+    def _count(self, name: str, taken: float) -> None:
+        self.seconds[name] = self.seconds.get(name, 0.0) + taken
+        log.debug("%s took %.3f s", name, taken)
 
     @contextmanager
-    def part(self, name: str) -> Iterator[None]:
-        """Tell of what runs inside a stage; its time is the stage's."""
+    def _timed(
+        self, name: str, category: str, count: Callable[[str, float], None]
+    ) -> Iterator[None]:
         if self.progress is not None:
             self.progress(name, None)
         start = time.perf_counter()
@@ -55,7 +51,8 @@ class Stages:
             yield
         finally:
             end = time.perf_counter()
-            self._add(name, "pass", start, end, {})
+            self._add(name, category, start, end, {})
+            count(name, end - start)
             if self.progress is not None:
                 self.progress(name, end - start)
 
