@@ -1,5 +1,5 @@
 // The end of every register tile of f32 sums: what `finish` asks for, then the stores. Internal to
-// the core. As in core_tile.cpp, loops over accumulators are unrolled, to keep these in registers.
+// the core. As in tile_loops.hpp, loops over accumulators are unrolled, to keep these in registers.
 #pragma once
 #include "tile.hpp"
 
