@@ -19,7 +19,6 @@ import functools
 import math
 import pstats
 import random
-import subprocess
 import sys
 import tempfile
 import time
@@ -36,6 +35,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 import cuvil  # noqa: E402
 from bench.bars import Bar, report  # noqa: E402
+from bench.c_caller import run_c  # noqa: E402
 from cuvil.integrations.bench.measure import interleaved  # noqa: E402
 from cuvil.runtime.artifact import Artifact  # noqa: E402
 from tools import zoo  # noqa: E402
@@ -239,14 +239,8 @@ def check_bar(seconds: float) -> Bar:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         artifact.save(folder / "model.so")
-        source, program = folder / "caller.c", folder / "caller"
-        source.write_text(CALLER, encoding="utf-8")
-        command = [sys.executable, "-m", "ziglang", "cc", "-O2", "-fno-sanitize=all", f"-I{folder}"]
-        command += [str(source), str(folder / "model.so"), "-Wl,-rpath,$ORIGIN", "-o", str(program)]
-        subprocess.run(command, check=True, capture_output=True, text=True)
-        run = [str(program), str(seconds)]
-        done = subprocess.run(run, check=True, stdout=subprocess.PIPE, text=True)
-    return Bar("check of the shapes of a call, from C", float(done.stdout), CHECK_LIMIT, "ns")
+        taken = float(run_c(CALLER, folder, str(seconds)))
+    return Bar("check of the shapes of a call, from C", taken, CHECK_LIMIT, "ns")
 
 
 def compile_bar(name: str) -> Bar:

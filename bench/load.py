@@ -30,6 +30,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 import cuvil  # noqa: E402
 from bench.bars import Bar, report  # noqa: E402
+from bench.c_caller import run_c  # noqa: E402
 from cuvil.runtime.artifact import Artifact  # noqa: E402
 from tools import zoo  # noqa: E402
 
@@ -171,13 +172,7 @@ def python_bars(saved: Saved, repeats: int, only: list[str]) -> Iterator[Bar]:
 def c_bar(saved: Saved) -> Bar:
     """Peak memory of a C program."""
     folder = saved.folder
-    (folder / "run.c").write_text(PROGRAM, encoding="utf-8")
-    command = [sys.executable, "-m", "ziglang", "cc", "-O2", "-fno-sanitize=all", f"-I{folder}"]
-    command += ["run.c", "model.so", "-Wl,-rpath,$ORIGIN", "-o", "run"]
-    subprocess.run(command, check=True, capture_output=True, text=True, cwd=folder)
-    program = [str(folder / "run"), str(folder / "model.weights")]
-    done = subprocess.run(program, check=True, stdout=subprocess.PIPE, text=True)
-    over = (int(done.stdout) - saved.needed) / 1e6
+    over = (int(run_c(PROGRAM, folder, str(folder / "model.weights"))) - saved.needed) / 1e6
     return Bar("peak of a C program over what it needs", over, MEMORY_LIMIT, "MB")
 
 

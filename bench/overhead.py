@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-import subprocess
 import sys
 import tempfile
 import time
@@ -35,6 +34,7 @@ from native.test_gemm import WRAPPERS as GEMM_WRAPPERS  # noqa: E402
 
 import cuvil  # noqa: E402
 from bench.bars import Bar, report  # noqa: E402
+from bench.c_caller import run_c  # noqa: E402
 from bench.native_gemm import ONE_THREAD, REAL_POOL, Case, Shape, native_call  # noqa: E402
 from cuvil.runtime.artifact import Artifact  # noqa: E402
 
@@ -139,14 +139,8 @@ def python_bars(artifact: Artifact, seconds: float) -> Iterator[Bar]:
 def c_bar(artifact: Artifact, seconds: float, folder: Path) -> Bar:
     """Microseconds of a checked call from C."""
     artifact.save(folder / "model.so")
-    source, program = folder / "caller.c", folder / "caller"
-    source.write_text(CALLER, encoding="utf-8")
-    command = [sys.executable, "-m", "ziglang", "cc", "-O2", "-fno-sanitize=all", f"-I{folder}"]
-    command += [str(source), str(folder / "model.so"), "-Wl,-rpath,$ORIGIN", "-o", str(program)]
-    subprocess.run(command, check=True, capture_output=True, text=True)
-    command = [str(program), str(seconds)]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    return Bar("add two vectors of 8 from C", float(done.stdout) / 1e3, C_LIMIT, "us")
+    taken = float(run_c(CALLER, folder, str(seconds)))
+    return Bar("add two vectors of 8 from C", taken / 1e3, C_LIMIT, "us")
 
 
 def gemm_bar(threads: int, seconds: float, cpu: bool, folder: Path) -> Bar:

@@ -26,12 +26,8 @@ CORE = (
     "core_conv_transpose.cpp",
     "core_winograd.cpp",
 )
-WRAPPERS = r"""
-#include "conv.hpp"
-#include "conv_transpose.hpp"
-#include "depthwise.hpp"
-#include "winograd.hpp"
-using namespace cuvil;
+# An epilogue that doubles what it gets and counts its visits of each element.
+SINK = r"""
 struct Sink { float* y; float* visits; int64_t row_stride; };
 static void doubled(const void* ctx, const float* tile, int64_t ld, int64_t batch, int64_t m0,
                     int64_t mr, int64_t n0, int64_t nr) {
@@ -45,6 +41,17 @@ static void doubled(const void* ctx, const float* tile, int64_t ld, int64_t batc
       s.visits[at] += 1;
     }
 }
+"""
+WRAPPERS = (
+    r"""
+#include "conv.hpp"
+#include "conv_transpose.hpp"
+#include "depthwise.hpp"
+#include "winograd.hpp"
+using namespace cuvil;
+"""
+    + SINK
+    + r"""
 // p: n c oc groups, then for each axis d, h, w: input, output, kernel, stride, dilation, pad.
 template <class Args>
 static Args flat_window(const int64_t* p) {
@@ -125,6 +132,7 @@ EXPORT int64_t depthwise_scratch(int64_t taps, int64_t, int64_t channels, int32_
   return depthwise_scratch_bytes(taps, channels, threads);
 }
 """
+)
 
 
 def normal(rng: np.random.Generator, *shape: int) -> np.ndarray:

@@ -15,7 +15,7 @@ from cuvil.codegen.kernel import THREADS
 from cuvil.codegen.packing import pack_conv_weights, pack_depthwise
 from cuvil.sym.expr import evaluate
 
-from .conv_harness import Shape, conv_reference, normal
+from .conv_harness import SINK, Shape, conv_reference, normal
 from .harness import (
     NATIVE,
     NEON,
@@ -30,7 +30,8 @@ from .harness import (
 )
 
 CORE = ("core_tile.cpp", "core_chain.cpp")
-WRAPPERS = r"""
+WRAPPERS = (
+    r"""
 #include "chain.hpp"
 using namespace cuvil;
 struct Bias { const float* by_channel; float* visits; int64_t channels; };
@@ -43,18 +44,9 @@ static void shift(const void* ctx, float* tile, int64_t ld, int64_t batch, int64
       b.visits[(m0 + i) * b.channels + n0 + j] += 1;
     }
 }
-struct Sink { float* y; float* visits; int64_t channels; };
-static void doubled(const void* ctx, const float* tile, int64_t ld, int64_t batch, int64_t m0,
-                    int64_t mr, int64_t n0, int64_t nr) {
-  const Sink& s = *static_cast<const Sink*>(ctx);
-  if (batch || reinterpret_cast<uintptr_t>(tile) % 64 || ld % VL || mr > EPILOGUE_MAX_ROWS ||
-      nr > EPILOGUE_MAX_COLS) return;
-  for (int64_t i = 0; i < mr; ++i)
-    for (int64_t j = 0; j < nr; ++j) {
-      s.y[(m0 + i) * s.channels + n0 + j] = 2 * tile[i * ld + j];
-      s.visits[(m0 + i) * s.channels + n0 + j] += 1;
-    }
-}
+"""
+    + SINK
+    + r"""
 // p: n h w c mid oh ow oc k s ph pw.
 static ChainArgs of(const int64_t* p, const float* x, const float* expand, const float* filter,
                     const float* project, void* scratch, void* pool) {
@@ -97,6 +89,7 @@ EXPORT int64_t scratch_bytes(int64_t k, int64_t w, int64_t mid, int32_t expand, 
 }
 EXPORT int64_t strip() { return CHAIN_STRIP; }
 """
+)
 
 
 @dataclass(frozen=True)
