@@ -39,7 +39,7 @@ def cache(tmp_path: Path, session_cache: Path, monkeypatch: pytest.MonkeyPatch) 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Grows with each capture and each build."""
     seen: list[str] = []
-    real_capture, real_build = compiler.capture, compiler.build_library
+    real_capture, real_build = compiler.capture, backends.build_library
 
     def capture(request: Any) -> Any:
         seen.append("capture")
@@ -50,7 +50,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return real_build(*args)
 
     monkeypatch.setattr(compiler, "capture", capture)
-    monkeypatch.setattr(compiler, "build_library", build)
+    monkeypatch.setattr(backends, "build_library", build)
     return seen
 
 

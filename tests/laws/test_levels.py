@@ -21,7 +21,7 @@ LEVELS = (
     ("codegen",),
     ("build", "package"),
     ("runtime",),
-    ("verify",),
+    ("verify", "runners"),
     ("tune",),
     ("api",),
     ("integrations",),

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from cuvil.api.backends import BACKENDS
 from cuvil.api.built import Built
 from cuvil.api.capture import capture, need_framework
 from cuvil.api.keys import artifact_key, loaded_version, quick_key
@@ -32,9 +33,7 @@ from cuvil.api.tuning import measure_with, place_of, tuning_asked
 from cuvil.api.verification import AGAIN_SECONDS, check_built
 from cuvil.api.workplace import temporary_folder, working_folder
 from cuvil.build.cache import Cache
-from cuvil.build.library import build_library
-from cuvil.codegen.abi import emit_abi
-from cuvil.codegen.module import Generated, generate
+from cuvil.codegen.module import Generated
 from cuvil.errors import InputError, TargetError, UnsupportedOpError
 from cuvil.ir.clone import clone_module
 from cuvil.ir.core import Module
@@ -48,6 +47,7 @@ from cuvil.passes.memory import plan_text
 from cuvil.passes.pipeline import PassOptions, change_names, lower
 from cuvil.passes.tuning import known_kernels
 from cuvil.rewrite.rewriter import Trace
+from cuvil.runners.registry import find_runner
 from cuvil.runtime.artifact import Artifact
 from cuvil.runtime.cpu import cpu_flags, usable_threads
 from cuvil.runtime.loader import load, machine_fault
@@ -83,6 +83,7 @@ class Compiler:
             options = replace(options, jobs=int(request.options["jobs"]))
         self.options = options
         self.target: Target = find_target(request.target)
+        self.backend = BACKENDS[self.target.kind]
         self.cache = Cache(self.options.cache_dir, self.options.cache_bytes)
         self.report: Report | None = None  # of verifying what was built anew
         self.made: Made | None = None  # what was built anew
@@ -96,8 +97,8 @@ class Compiler:
         """Compile, or take from the cache; load; verify what was built anew, or what the cache
         has for the captured graph.
 
-        For a target that this machine can't run the result is a Built; raises TargetError if it
-        was to be verified.
+        For a target that can't be loaded here the result is a Built; raises TargetError if it was
+        to be verified and there is nothing to run it with.
 
         Where nothing can be written in the cache folder, it builds in one that lasts until then.
         """
@@ -109,11 +110,11 @@ class Compiler:
                 f"here: {elsewhere}",
                 hint="tune on a machine of that kind, and give the table that it found",
             )
-        if elsewhere is not None and self.request.verify:
+        if elsewhere is not None and self.request.verify and self._runner_fault() is not None:
             raise TargetError(
                 f"what is built for {self.target.name} ({self.target.triple}) can't be verified "
-                f"here: {elsewhere}",
-                hint="pass verify=False (--no-verify), and verify it on a machine of that kind",
+                f"here: {self._runner_fault()}",
+                hint="pass verify=False (--no-verify), and verify it where it can run",
             )
         with self.stages.stage("cache"):
             quick = self._quick_key()
@@ -125,11 +126,7 @@ class Compiler:
                     source = self.capture()
                 path = self._found_or_built(source, quick, until_loaded)
             with self.stages.stage("load"):
-                artifact: Artifact | Built = (
-                    self._load(path)
-                    if elsewhere is None
-                    else Built(open_package(path), elsewhere)
-                )
+                artifact = self._load(path)
         artifact.source = source or DeferredSource(self.capture)
         if artifact.tuning is not None:
             self.table = read_table(artifact.tuning)
@@ -138,16 +135,26 @@ class Compiler:
             write_picture(self.request.picture, self.made, artifact, list(self.stages.slices))
         return artifact
 
-    def _load(self, path: Path, threads: int | None = None) -> Artifact:
+    def _load(self, path: Path, threads: int | None = None) -> Artifact | Built:
+        elsewhere = self._cannot_run()
+        if elsewhere is not None:
+            return Built(open_package(path), elsewhere, find_runner(self.target))
         return load(path, threads or self.request.threads, functions=CUSTOM.functions())
 
     def _cannot_run(self) -> str | None:
-        """Why this machine can't run the target's code; None if it can."""
+        """Why this process can't load the target's code; None if it can."""
         target = self.target
+        if target.kind != "library":
+            return f"{target.name} is not loaded into a process"
         fault = machine_fault(
             target.triple, target.cpu_features, platform.system(), platform.machine(), cpu_flags()
         )
         return None if fault is None else fault[0]
+
+    def _runner_fault(self) -> str | None:
+        """Why nothing here runs what this process can't load; None if something does."""
+        runner = find_runner(self.target)
+        return self._cannot_run() if runner is None else runner.missing()
 
     def _quick_key(self) -> str | None:
         if not self.request.cache:
@@ -197,21 +204,22 @@ class Compiler:
             captured.module,
             captured.run,
             captured.examples,
-            lambda module: self._lower(module, "fused"),
+            lambda module: self._lower(module, self.backend.stage),
             self.build,
             self.request.enable_fusion,
             captured.origin,
             lambda threads: self.build(
-                self._lower(clone_module(captured.module), "fused"), True, threads
+                self._lower(clone_module(captured.module), self.backend.stage), True, threads
             ),
             self.request.precision,
+            lambda target: Compiler(replace(self.request, target=target), self.options).run(),
         )
 
     def build(
         self, fused: Module, profile: bool | None = None, threads: int | None = None
-    ) -> Artifact:
-        """The native part of a module at stage "fused", in no cache and no file. ``profile`` and
-        ``threads`` None are as was asked."""
+    ) -> Artifact | Built:
+        """The native part of a module at the backend's stage, in no cache and no file. ``profile``
+        and ``threads`` None are as was asked."""
         with temporary_folder() as folder:
             place = folder / "model.cuvilpkg"
             self._write(fused, place, profile)
@@ -284,13 +292,14 @@ class Compiler:
             precision=self.request.precision,
             chains=bool(self.request.options.get("chains", True)),
         )
+        options = self.backend.adapt(options)
         return lower(module, stage, options) if stage != "captured" else module
 
     def _generate(self, fused: Module, profile: bool = False) -> Generated:
         missing = missing_kernels(fused)
         if missing:
             raise UnsupportedOpError(missing, stage="codegen")
-        return generate(fused, self.target, profile)
+        return self.backend.generate(fused, self.target, profile)
 
     def _build_checked(self, source: Source, place: Path) -> None:
         trace = Trace(detailed=self.request.picture is not None)
@@ -299,7 +308,9 @@ class Compiler:
         elif self.table is not None:
             self.table = self._matching(source, self.table)
         with self.stages.stage("passes"):
-            lowered = self._lower(clone_module(source.module), "fused", trace, timed=True)
+            lowered = self._lower(
+                clone_module(source.module), self.backend.stage, trace, timed=True
+            )
         generated = self._write(lowered, place)
         self.made = Made(lowered, generated.calls, trace)
         if self.request.verify:
@@ -354,14 +365,15 @@ class Compiler:
                 **extra_of(module, generated.kernels, calls, self.table),
                 "precision": self.request.precision,
                 "intermediates": str(generated.intermediates),
+                "kind": self.target.kind,
             },
         )
         with self.stages.stage("build"):
-            sources = dict(generated.sources)
-            sources["tables.cpp"] = emit_abi(manifest)
-            library = build_library(sources, self.target, self.options, self.stages.unit)
+            made = self.backend.build(
+                generated, manifest, self.target, self.options, self.stages.unit
+            )
         with self.stages.stage("package"):
-            write_package(place, manifest, library, generated.weights.parts)
+            write_package(place, manifest, made.main, generated.weights.parts, made.parts)
         return generated
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from cuvil.api.built import Built
 from cuvil.ir.core import Module
 from cuvil.runtime.artifact import Artifact
 
@@ -20,18 +21,20 @@ class Source:
 
     ``lower`` brings a copy of a captured module to stage "fused", ``build`` makes an artifact of
     such a module; both as the artifact itself was made, for ``precision``. ``origin`` is the model
-    that was captured. ``profiled`` builds it once more, to be profiled, for a number of threads.
+    that was captured. ``profiled`` builds it once more, to be profiled, for a number of threads;
+    ``retarget`` compiles it for another target, with all else as it was.
     """
 
     module: Module
     run: Callable[[Mapping[str, Array]], list[Array]]
     examples: Mapping[str, Array]
     lower: Callable[[Module], Module]
-    build: Callable[[Module], Artifact]
+    build: Callable[[Module], Artifact | Built]
     enable_fusion: bool = True
     origin: Any = None
     profiled: Callable[[int], Artifact] | None = None
     precision: str = "f32"
+    retarget: Callable[[str], Any] | None = None
 
 
 class DeferredSource(Source):

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from cuvil.api.advice import advice
+from cuvil.api.built import Built
 from cuvil.api.host_check import with_host_steps
 from cuvil.api.path_check import check_paths
 from cuvil.api.source import Source
@@ -44,7 +45,7 @@ AGAIN_SECONDS = 0.2
 
 
 def check_built(
-    artifact: Artifact, source: Source, seconds: float = BUILD_SECONDS
+    artifact: Artifact | Built, source: Source, seconds: float = BUILD_SECONDS
 ) -> Report:
     """Verify a build, for about ``seconds`` or on one set of inputs.
 
@@ -57,7 +58,8 @@ def check_built(
     if not report.cases:
         log.warning("%s is not verified: the model refused all inputs made up for it; %s",
                     source.module.name, report.skipped[0])  # fmt: skip
-    report = with_host_steps(report, artifact, source.module, trials[0], source.examples)
+    if isinstance(artifact, Artifact):
+        report = with_host_steps(report, artifact, source.module, trials[0], source.examples)
     if not report.passed:
         raise VerificationError(
             f"the artifact disagrees with its model; {report}",

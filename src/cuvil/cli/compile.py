@@ -22,7 +22,7 @@ from cuvil.errors import InputError
 from cuvil.passes.knobs import choice_text
 from cuvil.runtime.artifact import Artifact
 from cuvil.runtime.profile import time_text
-from cuvil.runtime.save import FORMS
+from cuvil.runtime.save import FORMS, target_of_form
 from cuvil.tune.table import read_table
 
 
@@ -71,12 +71,7 @@ def compile(
       cuvil compile net.onnx --tune 30
     """
     place = out or Path(re.split(r"[/:.]", _stem(model))[-1] + ".cuvilpkg")
-    if place.suffix not in FORMS:
-        raise InputError(
-            f"there is no form {place.suffix!r}", hint=f"the forms are {', '.join(FORMS)}"
-        )
-    if not place.parent.is_dir():
-        raise InputError(f"cannot write {place}: there is no folder {place.parent}")
+    options = _checked(place, options)
     with StageProgress("compile") as progress:
         request = request_of(model, options, threads, not no_verify)
         request = replace(request, profile=None if profile is None else os.fspath(profile))
@@ -85,6 +80,19 @@ def compile(
         compiler = Compiler(request, progress=progress)
         artifact = compiler.run()
     return _outcome(compiler, artifact, artifact.save(place), no_verify, profile)
+
+
+def _checked(place: Path, options: ModelOptions) -> ModelOptions:
+    """The options with the target that the form of ``place`` implies. Raises InputError for a
+    place that can't be written to, or a form that there isn't."""
+    if place.suffix not in FORMS:
+        raise InputError(
+            f"there is no form {place.suffix!r}", hint=f"the forms are {', '.join(FORMS)}"
+        )
+    if not place.parent.is_dir():
+        raise InputError(f"cannot write {place}: there is no folder {place.parent}")
+    implied = target_of_form(place.suffix)
+    return replace(options, target=implied) if implied and options.target == "native" else options
 
 
 def _outcome(

@@ -28,7 +28,7 @@ from cuvil.runtime.arrays import (
 )
 from cuvil.runtime.failure import failure
 from cuvil.runtime.native import Model
-from cuvil.runtime.save import save_package
+from cuvil.runtime.save import save_artifact
 from cuvil.runtime.shapes_only import meta_outputs, on_meta
 from cuvil.runtime.tree import CallTree
 
@@ -206,9 +206,9 @@ class Artifact:
     def save(self, path: StrPath) -> list[Path]:
         """Write it to a file, the form chosen by the suffix; returns the files written.
 
-        See :func:`cuvil.runtime.save.save_package`.
+        See :func:`cuvil.runtime.save.save_artifact`.
         """
-        return save_package(self._open().package, path)
+        return save_artifact(self._open().package, self.source, path)
 
     def close(self) -> None:
         """Let go of library and weights; calls that are running finish first."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,55 @@ from cuvil.errors import ArtifactError, TargetError
 from cuvil.package.format import Package, StrPath, write_package
 
 _HEADER = Path(__file__).resolve().parent.parent / "native" / "abi.h"
-FORMS = (".cuvilpkg", ".so")
+Files = list[tuple[Path, Iterable[Any]]]
+
+
+@dataclass(frozen=True)
+class Form:
+    """One form: the kind of target that is saved so, the target that is built when another's
+    artifact is to be saved so (empty: none), and the files' pieces for a package and a path."""
+
+    kind: str
+    target: str
+    files: Callable[[Package, Path], Files]
+
+
+def _library(package: Package, path: Path) -> Files:
+    """The library for C programs, the weights to be mapped and given to it, the header."""
+    files: Files = [(path, [package.library])]
+    if package.weights.size:
+        files.append((path.with_suffix(".weights"), [package.weights.data]))
+    return [*files, (path.with_suffix(".h"), [_HEADER.read_bytes()])]
+
+
+PACKAGE = ".cuvilpkg"
+_FORMS: Mapping[str, Form] = {
+    ".so": Form("library", "", _library),
+}
+FORMS = (PACKAGE, *_FORMS)
+
+
+def target_of_form(suffix: str) -> str:
+    """The target that a form implies; empty where any may be saved so."""
+    form = _FORMS.get(suffix)
+    return "" if form is None else form.target
+
+
+def save_artifact(package: Package, source: Any, path: StrPath) -> list[Path]:
+    """Write ``package`` to ``path`` in the form of its suffix; returns the files written.
+
+    A form of another kind of target than the package's is built from ``source``, what the package
+    was compiled from. Raises TargetError for another suffix, or a form that can't be had from this
+    package, ArtifactError where the file can't be written. Every file appears whole or not at all.
+    """
+    place = Path(path)
+    kind = package.manifest.extra.get("kind", "library")
+    form = _FORMS.get(place.suffix)
+    retarget = getattr(source, "retarget", None)
+    if form is not None and form.kind != kind and form.target and retarget is not None:
+        other: list[Path] = retarget(form.target).save(place)
+        return other
+    return save_package(package, place)
 
 
 def save_package(package: Package, path: StrPath) -> list[Path]:
@@ -24,20 +73,23 @@ def save_package(package: Package, path: StrPath) -> list[Path]:
     written. Every file appears whole or not at all.
     """
     target = Path(path)
-    if target.suffix == ".cuvilpkg":
+    if target.suffix == PACKAGE:
         weights = [(0, package.weights)] if package.weights.size else []
         write_package(target, package.manifest, package.library, weights, package.parts)
         return [target]
-    if target.suffix != ".so":
+    kind = package.manifest.extra.get("kind", "library")
+    form = _FORMS.get(target.suffix)
+    if form is None or form.kind != kind:
+        forms = [PACKAGE, *(suffix for suffix, f in _FORMS.items() if f.kind == kind)]
+        hint = f"the forms are {', '.join(forms)}"
+        if form is not None:
+            hint += f"; for {target.suffix} compile with target={form.target or 'native'!r}"
         raise TargetError(
             f"cannot save {target.name}: the form {target.suffix or 'without a suffix'!r} is not "
             "available for this artifact",
-            hint=f"the forms are {', '.join(FORMS)}",
+            hint=hint,
         )
-    parts: list[tuple[Path, Iterable[Any]]] = [(target, [package.library])]
-    if package.weights.size:
-        parts.append((target.with_suffix(".weights"), [package.weights.data]))
-    parts.append((target.with_suffix(".h"), [_HEADER.read_bytes()]))
+    parts = form.files(package, target)
     for place, pieces in parts:
         _write(place, pieces)
     return [place for place, _ in parts]

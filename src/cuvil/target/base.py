@@ -14,7 +14,8 @@ class Target:
     checked. ``vec_bytes`` is a vector register's size, ``mr`` x ``nr`` the register tile of
     contractions (rows x f32 columns), caches are in bytes (``l3_bytes`` may be 0).
     ``cpu_features`` are the features that the code may use beyond the baseline, named as
-    /proc/cpuinfo names them.
+    /proc/cpuinfo names them. ``kind`` is the form of what is built: "library" is a shared library,
+    for other kinds see api/backends.py.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Target:
     pointer_bits: int = 64
     has_threads: bool = True
     cxx_flags: tuple[str, ...] = ()
+    kind: str = "library"
 
     @property
     def arch(self) -> str:

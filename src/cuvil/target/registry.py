@@ -5,25 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cuvil.errors import TargetError
+from cuvil.target.arm import ARM_TARGETS
 from cuvil.target.base import Target
-from cuvil.target.features import X86_V2, X86_V3, X86_V4
 from cuvil.target.native import native_target
+from cuvil.target.x86 import X86_TARGETS
 
-_X86 = "x86_64-linux-gnu"
-_ARM = "aarch64-linux-gnu"
-
-TARGETS: Mapping[str, Target] = {
-    t.name: t
-    for t in (
-        Target("x86_64_v2", _X86, "x86_64_v2", "x86_64", 16, 4, 8, cpu_features=X86_V2),
-        Target("x86_64_v3", _X86, "x86_64_v3", "x86_64", 32, 6, 16, cpu_features=X86_V3),
-        Target(
-            "x86_64_v4", _X86, "x86_64_v4-prefer_256_bit", "x86_64", 64, 14, 32,
-            l1_bytes=32 << 10, l2_bytes=1 << 20, l3_bytes=16 << 20, cpu_features=X86_V4,
-        ),
-        Target("aarch64", _ARM, "generic", "generic", 16, 8, 8, cpu_features=("asimd",)),
-    )
-}  # fmt: skip
+TARGETS: Mapping[str, Target] = {t.name: t for t in (*X86_TARGETS, *ARM_TARGETS)}
 
 
 def target_names() -> tuple[str, ...]:

@@ -1,0 +1,55 @@
+"""How a lowered module becomes the contents of a package, by the kind of its target.
+
+A new kind of target is one line in ``BACKENDS``, its description in target/, the form it is saved
+in (runtime/save.py) and, where it can be run from here, a runner (runners/registry.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from cuvil.build.library import Watch, build_library
+from cuvil.codegen.abi import emit_abi
+from cuvil.codegen.module import Generated, generate
+from cuvil.ir.core import Module
+from cuvil.options import Options
+from cuvil.package.manifest import Manifest
+from cuvil.passes.pipeline import PassOptions
+from cuvil.target.base import Target
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a package holds besides manifest and weights: the main file, and others by name."""
+
+    main: bytes
+    parts: Mapping[str, bytes] = field(default_factory=dict)
+
+
+Generate = Callable[[Module, Target, bool], Generated]
+Build = Callable[[Generated, Manifest, Target, Options, Watch | None], Contents]
+
+
+@dataclass(frozen=True)
+class Backend:
+    """One kind of target.
+
+    ``generate`` writes the sources of a module at ``stage`` (the flag: with clocks around kernels),
+    ``build`` makes the package's contents of them. ``adapt`` changes how passes are steered.
+    """
+
+    generate: Generate
+    build: Build
+    stage: str = "fused"
+    adapt: Callable[[PassOptions], PassOptions] = lambda options: options
+
+
+def _library(
+    generated: Generated, manifest: Manifest, target: Target, options: Options, watch: Watch | None
+) -> Contents:
+    sources = {**generated.sources, "tables.cpp": emit_abi(manifest)}
+    return Contents(build_library(sources, target, options, watch))
+
+
+BACKENDS: Mapping[str, Backend] = {"library": Backend(generate, _library)}

@@ -1,0 +1,1 @@
+"""Run what was built for another machine: in an emulator, another program, or another process."""
