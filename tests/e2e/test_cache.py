@@ -15,6 +15,7 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 
 import cuvil
+import cuvil.api.backends as backends
 import cuvil.api.compiler as compiler
 from cuvil.api.keys import quick_key
 from cuvil.api.request import CompileRequest
