@@ -65,13 +65,13 @@ def compile(
     the shapes of the tensors in inputs that are sequences or optional (None for an optional without
     a value); "opt_level", "jobs" (compilers at once), "fuel" (rewrites at most), "winograd" and
     "chains" (False: no minimal filtering in convolutions, none row by row with neighbours),
-    "profile" (True: clocks, so that ``profile`` needs no model), "tune" (docs/howto/tune.md).
+    "profile" (True: clocks, so that ``profile`` needs no model), "tune" (docs/howto/tune.md) and
+    "variants" (docs/howto/dynamic.md).
 
     ``profile`` names a file that gets the compilation's profile and the model's: as a page with a
     heat map of the kernels (.html), the heat map alone (.svg), or a Chrome trace of the compilation
     (.json). Such a compilation builds anew. A function is called with (stage, None) when a stage
-    begins and (stage, seconds) when it ends. The artifact's ``compile_seconds`` has the stages in
-    any case.
+    begins, (stage, seconds) when it ends. ``compile_seconds`` has the stages in any case.
 
     Without a model it returns a decorator, for a module or for a class (or function) that makes
     one: ``@cuvil.compile(input_shape=(1, 16))`` over a class makes its calls give artifacts.

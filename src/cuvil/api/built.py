@@ -13,13 +13,14 @@ from cuvil.ir.signature import TensorSpec
 from cuvil.package.format import Package, StrPath
 from cuvil.package.manifest import Manifest
 from cuvil.runners.base import Runner
+from cuvil.runtime.described import Described
 from cuvil.runtime.save import save_artifact
 from cuvil.runtime.tree import CallTree
 
 Array = np.ndarray[Any, Any]
 
 
-class Built:
+class Built(Described):
     """What :func:`cuvil.compile` gives for a target that isn't loaded into this process.
 
     It describes itself and saves like an Artifact; ``reason`` says why it isn't loaded. Where this
@@ -37,12 +38,6 @@ class Built:
     def manifest(self) -> Manifest:
         """What the package says of itself."""
         return self.package.manifest
-
-    @property
-    def tuning(self) -> dict[str, Any] | None:
-        """What tuning found, to be given as ``options={"tune": ...}``; None if it was not tuned."""
-        found = self.manifest.extra.get("tuning")
-        return dict(found) if isinstance(found, Mapping) else None
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:

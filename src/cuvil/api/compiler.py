@@ -30,6 +30,7 @@ from cuvil.api.progress import Progress, Stages
 from cuvil.api.request import CompileRequest
 from cuvil.api.source import DeferredSource, Source
 from cuvil.api.tuning import measure_with, place_of, tuning_asked
+from cuvil.api.variants import check_variants, variants_asked, variants_made
 from cuvil.api.verification import AGAIN_SECONDS, check_built
 from cuvil.api.workplace import temporary_folder, working_folder
 from cuvil.build.cache import Cache
@@ -46,6 +47,7 @@ from cuvil.package.manifest import Manifest
 from cuvil.passes.memory import plan_text
 from cuvil.passes.pipeline import PassOptions, change_names, lower
 from cuvil.passes.tuning import known_kernels
+from cuvil.passes.variants import VariantPlan
 from cuvil.rewrite.rewriter import Trace
 from cuvil.runners.registry import find_runner
 from cuvil.runtime.artifact import Artifact
@@ -91,6 +93,7 @@ class Compiler:
         # Of a run that is to measure, the table is there once it has, or was in the cache.
         self.table = asked if isinstance(asked, TuningTable) else None
         self._tune_seconds = asked if isinstance(asked, float) else None
+        self.variants = variants_asked(self.request.options.get("variants"))
         self.stages = Stages(progress or (request.profile if callable(request.profile) else None))
 
     def run(self) -> Artifact | Built:
@@ -282,6 +285,7 @@ class Compiler:
     def _lower(
         self, module: Module, stage: str, trace: Trace | None = None, timed: bool = False
     ) -> Module:
+        check_variants(self.variants, module.main)
         options = PassOptions(
             self.request.enable_fusion,
             self.request.options.get("fuel"),
@@ -291,6 +295,7 @@ class Compiler:
             watch=self.stages.step if timed else None,
             precision=self.request.precision,
             chains=bool(self.request.options.get("chains", True)),
+            variants=self.variants if self.variants.ranges else None,
         )
         options = self.backend.adapt(options)
         return lower(module, stage, options) if stage != "captured" else module
@@ -320,7 +325,7 @@ class Compiler:
     def _measured(self, source: Source, seconds: float) -> TuningTable:
         """Measure how the kernels are best run, for about ``seconds``."""
         alone = copy.copy(self)  # what it builds meanwhile are no stages of this compilation
-        alone.stages, alone.table = Stages(), None
+        alone.stages, alone.table, alone.variants = Stages(), None, VariantPlan()
         threads = self.request.threads or usable_threads()
         examples = source.examples if self.request.example_inputs is not None else {}
         with self.stages.stage("tune"):
@@ -337,9 +342,10 @@ class Compiler:
 
     def _matching(self, source: Source, table: TuningTable) -> TuningTable:
         """What of a table is about this model's kernels."""
-        self.table = None
+        alone = copy.copy(self)
+        alone.table, alone.variants = None, VariantPlan()
         with self.stages.stage("passes"):
-            fused = self._lower(clone_module(source.module), "fused")
+            fused = alone._lower(clone_module(source.module), "fused")
         matching = table.of(known_kernels(fused))
         if table.kernels and not matching.kernels:
             log.warning("no kernel of %s is in the tuning table: nothing is tuned", fused.name)
@@ -363,6 +369,8 @@ class Compiler:
             cuvil_version=__version__,
             extra={
                 **extra_of(module, generated.kernels, calls, self.table),
+                **({"variants": variants_made(self.variants, generated)}
+                   if self.variants.ranges else {}),
                 "precision": self.request.precision,
                 "intermediates": str(generated.intermediates),
                 "kind": self.target.kind,

@@ -29,7 +29,7 @@ _DEFAULT_SIZE = 2
 PICTURES = (".html", ".svg", ".json")
 OPTIONS = frozenset({
     "chains", "fixed_inputs", "fuel", "input_contents", "jobs", "opt_level", "profile", "tune",
-    "why_not", "winograd",
+    "variants", "why_not", "winograd",
 })  # fmt: skip
 
 

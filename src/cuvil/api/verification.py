@@ -17,6 +17,7 @@ from cuvil.api.built import Built
 from cuvil.api.host_check import with_host_steps
 from cuvil.api.path_check import check_paths
 from cuvil.api.source import Source
+from cuvil.api.variant_check import in_turn, sizes_to_try
 from cuvil.errors import CuvilError, InputError, InvalidModelError, VerificationError
 from cuvil.ir.clone import clone_module
 from cuvil.ir.core import Module
@@ -28,7 +29,7 @@ from cuvil.runtime.artifact import Artifact
 from cuvil.verify.bisect import Culprit, bisect_build, bisect_meaning
 from cuvil.verify.branches import reach_branches
 from cuvil.verify.conditioning import outputs_with_noise
-from cuvil.verify.inputs import make_inputs, spread_of_sizes
+from cuvil.verify.inputs import make_inputs
 from cuvil.verify.layerwise import check_layers, expose
 from cuvil.verify.ranges import integer_limits
 from cuvil.verify.report import LayerError, OutputError, Report, compare
@@ -52,9 +53,10 @@ def check_built(
     Raises VerificationError when it disagrees with its source.
     """
     _check_references(source)
-    trials = sorted(_trials(artifact, source, None), key=_elements)
+    trials, versions = in_turn(artifact, _trials(artifact, source, None))
+    fewest = versions if seconds >= BUILD_SECONDS else 1
     allowed = tolerance_of(source.module, source.precision)
-    report = _compare_all(artifact.native, source, trials, *allowed, seconds)[0]
+    report = _compare_all(artifact.native, source, trials, *allowed, seconds, fewest=fewest)[0]
     if not report.cases:
         log.warning("%s is not verified: the model refused all inputs made up for it; %s",
                     source.module.name, report.skipped[0])  # fmt: skip
@@ -180,7 +182,7 @@ def _trials(artifact: Artifact, source: Source, inputs: Any) -> list[dict[str, A
     limits = integer_limits(source.module)
     trials = [
         make_inputs(signature, sizes, source.examples, rng, limits)
-        for sizes in spread_of_sizes(signature, source.examples)
+        for sizes in sizes_to_try(artifact, source.examples)
     ]
     more = reach_branches(source.module, signature, source.examples, limits, trials)
     if more.missed:
@@ -213,13 +215,11 @@ def _compare_all(
     artifact: Artifact,
     source: Source,
     trials: Sequence[Mapping[str, Array]],
-    atol: float,
-    rtol: float,
+    atol: float, rtol: float,
     seconds: float = math.inf,
-    given: bool = False,
-    strict: bool = False,
-) -> tuple[Report, list[Mapping[str, Array]]]:
-    """Compare on each of the trials, or on as many as ``seconds`` allow, at least one.
+    given: bool = False, strict: bool = False, fewest: int = 1,
+) -> tuple[Report, list[Mapping[str, Array]]]:  # fmt: skip
+    """Compare on each of the trials, or on as many as ``seconds`` allow, at least the ``fewest``.
 
     Returns the trials that were compared too: made-up ones that the source refuses are left out.
     Unless ``strict``, what rounding alone does to ill-conditioned inputs is allowed. Raises
@@ -232,7 +232,7 @@ def _compare_all(
     start, spent, previous = time.monotonic(), 0.0, 1
     for inputs in trials:
         grown = _elements(inputs) / max(1, previous)
-        if used and time.monotonic() - start + spent * grown > seconds:
+        if len(used) >= fewest and time.monotonic() - start + spent * grown > seconds:
             break
         begin, previous = time.monotonic(), _elements(inputs)
         expected = _expected(source, inputs, given, skipped)

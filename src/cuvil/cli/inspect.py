@@ -22,6 +22,7 @@ from cuvil.cli.parameters import EitherArgument, ModelOptions, SizesOption
 from cuvil.cli.profiles import TraceOption, check_trace, shown_profile, write_trace
 from cuvil.cli.progress import StageProgress
 from cuvil.cli.text import bytes_text, facts, public_signature, signature_text, table
+from cuvil.cli.variants import dispatch_table
 from cuvil.cli.verb import Outcome, verb
 from cuvil.errors import InputError
 from cuvil.package.format import Package, open_package
@@ -140,4 +141,4 @@ def _artifact(package: Package) -> Outcome:
     shown: list[RenderableType] = [Text(signature_text(public_signature(manifest)))]
     if where:
         shown.append(Text("where " + "\n      ".join(where)))
-    return Outcome(document, (*shown, "", table(["", ""], rows)))
+    return Outcome(document, (*shown, "", table(["", ""], rows), *dispatch_table(manifest)))

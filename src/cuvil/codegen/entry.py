@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from cuvil.codegen.cxx_expr import cxx
-from cuvil.codegen.kernel import Field, Kernel
+from cuvil.codegen.dispatch import condition, dispatch
+from cuvil.codegen.kernel import Field
 from cuvil.codegen.late import LateSteps
+from cuvil.codegen.versions import Version
 from cuvil.codegen.weights import WeightLayout
 from cuvil.errors import CuvilError
 from cuvil.ir.control import IF, REQUIRE, Loop, constraint_of, inner_checks, is_control
@@ -17,12 +19,13 @@ from cuvil.passes.memory import Plan, alias_root
 from cuvil.sym.expr import Dim, mul
 
 _SILENT = ("constant", "reshape", "return", "yield")
-KernelOf = Callable[[Op], tuple[str, Kernel]]
+# The names and versions of an op's kernel, the last of which is for all sizes.
+Called = Callable[[Op], list[tuple[str, Version]]]
 
 
 class EntryWriter:
-    """Writes the statements of ``run``. ``kernel`` gives the name and the kernel of an op;
-    ``names`` the C++ spelling of symbols. With ``profile`` each call of a kernel is timed."""
+    """Writes the statements of ``run``. ``called`` gives the kernels of an op; ``names`` the C++
+    spelling of symbols. With ``profile`` each call of a kernel is timed."""
 
     def __init__(
         self,
@@ -30,7 +33,7 @@ class EntryWriter:
         plan: Plan,
         weights: WeightLayout,
         names: Mapping[str, str],
-        kernel: KernelOf,
+        called: Called,
         late: LateSteps,
         profile: bool = False,
     ) -> None:
@@ -38,7 +41,7 @@ class EntryWriter:
         self.plan = plan
         self.weights = weights
         self.names = names
-        self.kernel = kernel
+        self.called = called
         self.late = late
         self.places: dict[int, str] = {}
         first = len(checked(function))
@@ -46,6 +49,7 @@ class EntryWriter:
         self.regions = 0
         self.profile = profile
         self.calls: list[tuple[str, Op]] = []  # name of the kernel and op, numbered as profiled
+        self.dispatched: dict[int, list[tuple[str, Version]]] = {}  # by number of the call
 
     def body(self) -> str:
         """The statements of the function, its slots' offsets left out."""
@@ -108,18 +112,26 @@ class EntryWriter:
         return before, self.late.give(op, plan, prefix, indent)
 
     def _call(self, op: Op, plan: Plan, prefix: str, indent: str) -> str:
-        name, kernel = self.kernel(op)
-        before, after = self._memory(op, plan, prefix, indent, kernel.scratch)
-        outer = {id(v): v for v in (*op.operands, *op.results)}
-        for region in op.regions:
-            for inside, value in zip(region.args, op.operands, strict=True):
-                outer[id(inside)] = value
-        arguments = ", ".join(self._argument(f, outer) for f in kernel.fields.values())
-        call = f"{name}::run(rc, {{{arguments}}});"
+        called = self.called(op)
+        name, general = called[-1]
+        before, after = self._memory(op, plan, prefix, indent, general.kernel.scratch)
+        texts = [(condition(v.when, self.names), self._run(n, v, op)) for n, v in called]
+        call = dispatch(texts, indent)
         if self.profile:
-            call = f"{{ cuvil::ProfileSlice slice({len(self.calls)}); {call} }}"
+            call = f"{indent}{{ cuvil::ProfileSlice slice({len(self.calls)});\n{call}{indent}}}\n"
+        if len(called) > 1:
+            self.dispatched[len(self.calls)] = called[:-1]
         self.calls.append((name, op))
-        return f"{_comment(op, indent)}{before}{indent}{call}\n{after}"
+        return f"{_comment(op, indent)}{before}{call}{after}"
+
+    def _run(self, name: str, version: Version, op: Op) -> str:
+        """The call of a version: its own values stand for those of the op."""
+        own = version.op
+        outer = dict(zip(map(id, (*own.operands, *own.results)), (*op.operands, *op.results)))
+        for region in own.regions:
+            outer.update(zip(map(id, region.args), op.operands, strict=True))
+        fields = version.kernel.fields.values()
+        return f"{name}::run(rc, {{{', '.join(self._argument(f, outer) for f in fields)}}});"
 
     def _keeping(self, op: Op, plan: Plan, prefix: str, indent: str) -> str:
         before, after = self._memory(op, plan, prefix, indent)

@@ -8,18 +8,20 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from cuvil.codegen.contraction_kernel import contraction_kernel
 from cuvil.codegen.cxx_expr import cxx
 from cuvil.codegen.entry import EntryWriter
 from cuvil.codegen.kernel import THREADS, Kernel, symbol_name
 from cuvil.codegen.late import LateSteps
-from cuvil.codegen.map_kernel import map_kernel
-from cuvil.codegen.reduce_kernel import reduce_kernel
-from cuvil.codegen.standalone import standalone_kernel
+from cuvil.codegen.versions import (
+    Version,
+    Versions,
+    choose_versions,
+    kernel_of,
+    larger_scratch,
+)
 from cuvil.codegen.weights import WeightLayout
 from cuvil.ir.core import Function, Module, Op
 from cuvil.ir.late import call_symbols
-from cuvil.passes.knobs import TUNE
 from cuvil.passes.memory import Plan, intermediate_bytes, plan_memory
 from cuvil.sym.expr import Dim, maximum
 from cuvil.sym.facts import Facts
@@ -31,13 +33,17 @@ KERNELS_A_UNIT = 16
 @dataclass
 class Generated:
     """C++ units by file name, and the weights that go with them; the names of kernels, and the
-    calls of them (name and op) in the order of the entry's text; the bytes of all intermediates."""
+    calls of them (name and op) in the order of the entry's text; the bytes of all intermediates;
+    the versions of each call that has some, as names and where they run, and how many of them there
+    was no room for."""
 
     sources: dict[str, str]
     weights: WeightLayout
     kernels: list[str] = field(default_factory=list)
     calls: list[tuple[str, Op]] = field(default_factory=list)
     intermediates: Dim = 0
+    dispatched: dict[int, list[tuple[str, Version]]] = field(default_factory=dict)
+    left_out: int = 0
 
 
 def generate(module: Module, target: Target, profile: bool = False) -> Generated:
@@ -57,6 +63,7 @@ class _Generator:
         self.names = {name: symbol_name(name) for name in self.function.symbols}
         self.names[THREADS] = "threads"
         self.late = LateSteps(self.function)
+        self.versions: Versions = choose_versions(self.function, self.facts, target)
         self._known: dict[str, str] = {}
         self._texts: dict[str, tuple[str, str, Kernel]] = {}
         self._used_names: dict[str, int] = {}
@@ -64,7 +71,7 @@ class _Generator:
 
     def run(self) -> Generated:
         writer = EntryWriter(
-            self.function, self.plan, self.weights, self.names, self._named, self.late,
+            self.function, self.plan, self.weights, self.names, self._called, self.late,
             self.profile,
         )  # fmt: skip
         statements = writer.body()
@@ -72,27 +79,28 @@ class _Generator:
         sources = self._kernel_units()
         sources["model.cpp"] = self._entry(offsets, statements)
         apart = intermediate_bytes(self.plan, self.function)
-        return Generated(sources, self.weights, list(self._texts), writer.calls, apart)
+        return Generated(
+            sources, self.weights, list(self._texts), writer.calls, apart, writer.dispatched,
+            self.versions.left_out,
+        )  # fmt: skip
 
-    def _kernel(self, op: Op) -> Kernel:
-        if op.short != "fused":
-            kernel = standalone_kernel(op, self.facts, self.target)
-        elif op.attrs["kind"] == "map":
-            kernel = map_kernel(op, self.facts)
-        elif op.attrs["kind"] == "reduce":
-            kernel = reduce_kernel(op, self.facts)
-        else:
-            kernel = contraction_kernel(op, self.facts, self.target)
-        if op.attrs.get(TUNE, {}).get("serial"):
-            kernel.launch = kernel.launch.replace("rc.pool", "nullptr")
-            kernel.body = kernel.body.replace("rc.pool", "nullptr")
-        if kernel.scratch is not None and not self.late.is_late(kernel.scratch):
-            self.scratch = self.facts.simplify(maximum(self.scratch, kernel.scratch))
-        return kernel
+    def _called(self, op: Op) -> list[tuple[str, Version]]:
+        """An op's versions for ranges of sizes and then that for all, each with the name of its
+        text, which equal kernels share."""
+        general = Version({}, op, kernel_of(op, self.facts, self.target))
+        self._reserve(general.kernel.scratch)
+        found = [(self._named(general.kernel), general)]
+        for made in self.versions.of.get(id(op), ()):
+            own = made.kernel.scratch
+            self._reserve(larger_scratch(own, general.kernel.scratch, made.when))
+            found.append((self._named(made.kernel), made))
+        return [*found[1:], found[0]]
 
-    def _named(self, op: Op) -> tuple[str, Kernel]:
-        """The kernel of an op, and the name of its text, which equal kernels share."""
-        kernel = self._kernel(op)
+    def _reserve(self, scratch: Dim | None) -> None:
+        if scratch is not None and not self.late.is_late(scratch):
+            self.scratch = self.facts.simplify(maximum(self.scratch, scratch))
+
+    def _named(self, kernel: Kernel) -> str:
         text = self._text(kernel)
         name = self._known.get(text)
         if name is None:
@@ -100,7 +108,7 @@ class _Generator:
             self._known[text] = name
             struct, body = text.split("@SPLIT@")
             self._texts[name] = (struct, body, kernel)
-        return name, kernel
+        return name
 
     def _text(self, kernel: Kernel) -> str:
         fields = "".join(f"  {f.ctype}{name};\n" for name, f in kernel.fields.items())

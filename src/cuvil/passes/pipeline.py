@@ -24,12 +24,14 @@ from cuvil.passes import (
     precision,
     trip_count,
     tuning,
+    variants,
 )
 from cuvil.passes.chains import CHAIN_ROWS
 from cuvil.passes.cse import eliminate_common
 from cuvil.passes.fusion import fuse
 from cuvil.passes.knobs import Choice
 from cuvil.passes.stages import check_stage
+from cuvil.passes.variants import VariantPlan, add_variants
 from cuvil.rewrite.driver import apply_rules
 from cuvil.rewrite.rewriter import Fuel, Rewriter, Trace
 from cuvil.rewrite.rule import Rule
@@ -59,8 +61,8 @@ def _rules(name: str, *rules: Rule) -> Pass:
 class PassOptions:
     """What steers the pipeline: fusion on or off, fuel, whether refusals are recorded, whether
     convolutions may be done by minimal filtering, and row by row with their neighbours, what
-    contractions with constants multiply, and what tuning chose by kernel. ``watch`` is told of
-    each pass."""
+    contractions with constants multiply, what tuning chose by kernel, and for which sizes kernels
+    have versions. ``watch`` is told of each pass."""
 
     enable_fusion: bool = True
     fuel: int | None = None
@@ -71,6 +73,7 @@ class PassOptions:
     watch: Watch | None = None
     precision: str = "f32"
     chains: bool = True
+    variants: VariantPlan | None = None
 
 
 def _required(rule: Rule) -> Rule:
@@ -98,6 +101,10 @@ def _tune(choices: Mapping[str, Choice]) -> Callable[[Rewriter], object]:
     return lambda rewriter: tuning.apply_choices(rewriter, choices)
 
 
+def _vary(plan: VariantPlan) -> Callable[[Rewriter], object]:
+    return lambda rewriter: add_variants(rewriter, plan)
+
+
 def fused_passes(options: PassOptions) -> list[Pass]:
     """canonical -> fused"""
     narrow = [
@@ -109,6 +116,7 @@ def fused_passes(options: PassOptions) -> list[Pass]:
         *([_rules("choose-algorithms", *algorithms.RULES)] if options.winograd else []),
         Pass("fuse", lambda rewriter: fuse(rewriter, options.enable_fusion, options.chains)),
         *([Pass(tuning.LABEL, _tune(options.tuning))] if options.tuning else []),
+        *([Pass(variants.LABEL, _vary(options.variants))] if options.variants else []),
     ]
 
 
@@ -142,7 +150,7 @@ def change_names() -> set[str]:
     """The names of all rules, and of the passes that have none."""
     passes = [*canonical_passes(), *fused_passes(PassOptions(precision="bf16"))]
     names = {item.name for step in passes for item in (step.rules or (step,))}
-    return {CHAIN_ROWS, tuning.LABEL, *names}
+    return {CHAIN_ROWS, tuning.LABEL, variants.LABEL, *names}
 
 
 def lower(module: Module, stage: str, options: PassOptions | None = None) -> Module:

@@ -26,6 +26,7 @@ from cuvil.runtime.arrays import (
     view_input,
     view_output,
 )
+from cuvil.runtime.described import Described
 from cuvil.runtime.failure import failure
 from cuvil.runtime.native import Model
 from cuvil.runtime.save import save_artifact
@@ -55,7 +56,7 @@ class Plan:
         self.simple = simple  # outputs are NumPy arrays with at least one element
 
 
-class Artifact:
+class Artifact(Described):
     """A compiled model; call it with arrays, from any number of threads at once.
 
     NumPy arrays give NumPy arrays, a PyTorch tensor among the inputs gives PyTorch tensors,
@@ -99,12 +100,6 @@ class Artifact:
     def manifest(self) -> Manifest:
         """What the package says of itself."""
         return self._manifest
-
-    @property
-    def tuning(self) -> dict[str, Any] | None:
-        """What tuning found, to be given as ``options={"tune": ...}``; None if it was not tuned."""
-        found = self.manifest.extra.get("tuning")
-        return dict(found) if isinstance(found, Mapping) else None
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:

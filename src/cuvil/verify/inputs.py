@@ -6,7 +6,7 @@ import itertools
 import math
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,8 +53,32 @@ def spread_of_sizes(signature: Signature, examples: Mapping[str, Array]) -> list
     return found
 
 
+def sizes_inside(
+    signature: Signature,
+    ranges: Mapping[str, tuple[int, int | None]],
+    wanted: Callable[[Mapping[str, int]], bool],
+) -> dict[str, int] | None:
+    """Small sizes that are ``wanted``, and that the bounds and constraints allow, with each of
+    these symbols in its range (low included, high not); None where none were found."""
+    names = [s.name for s in signature.early]
+    each = []
+    for name, sizes in zip(names, _each_choices(signature, {})):
+        low, high = ranges.get(name, (0, None))
+        ends = {low, low + 1, *((high - 1,) if high is not None else ())} if name in ranges else ()
+        each.append(sorted(n for n in {*ends, *sizes} if n >= low and (high is None or n < high)))
+    for values in sorted(_combined(each), key=lambda values: (math.prod(values), values)):
+        table = dict(zip(names, values))
+        if wanted(table) and allowed_sizes(signature, table):
+            return table
+    return None
+
+
 def _choices(signature: Signature, known: Mapping[str, int]) -> list[tuple[int, ...]]:
     """Sizes to try for all symbols: every combination of usual ones, or some of the many."""
+    return _combined(_each_choices(signature, known))
+
+
+def _each_choices(signature: Signature, known: Mapping[str, int]) -> list[list[int]]:
     numbers = {int(n) for c in signature.constraints for n in re.findall(r"\d+", c.text)}
     usual = {*_CANDIDATES, *(k * n for n in numbers for k in (1, 2, 3))}
     each = []
@@ -62,6 +86,10 @@ def _choices(signature: Signature, known: Mapping[str, int]) -> list[tuple[int, 
         low = min(max(s.min, 1), s.highest)  # zero is for tests of their own
         sizes = {low, min(low + 1, s.highest), known.get(s.name, low)}
         each.append(sorted(sizes | {n for n in usual if low <= n <= s.highest}))
+    return each
+
+
+def _combined(each: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
     if math.prod(len(sizes) for sizes in each) <= _MOST_CHOICES:
         return list(itertools.product(*each))
     rng = random.Random(0)

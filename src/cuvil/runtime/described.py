@@ -1,0 +1,33 @@
+"""What a package says of how it was made, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cuvil.package.manifest import Manifest
+
+
+class Described:
+    """Facts of a manifest that every form of an artifact has."""
+
+    @property
+    def manifest(self) -> Manifest:
+        """What the package says of itself."""
+        raise NotImplementedError
+
+    @property
+    def tuning(self) -> dict[str, Any] | None:
+        """What tuning found, to be given as ``options={"tune": ...}``; None if it was not tuned."""
+        return self._extra("tuning")
+
+    @property
+    def variants(self) -> dict[str, Any] | None:
+        """The table by which sizes choose kernels: ``ranges`` by symbol (low included, high not,
+        None: no end), ``kernels`` with their versions in the order in which they are asked, and
+        ``left_out``, how many had no room. None if the option was not given."""
+        return self._extra("variants")
+
+    def _extra(self, key: str) -> dict[str, Any] | None:
+        found = self.manifest.extra.get(key)
+        return dict(found) if isinstance(found, Mapping) else None

@@ -1,0 +1,120 @@
+"""Versions of kernels for ranges of sizes: what may be asked for, what is made, and that each is
+verified."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import cuvil
+from cuvil.api.compiler import Compiler
+from cuvil.api.request import CompileRequest
+from cuvil.codegen import module
+from cuvil.errors import InputError, VerificationError
+
+X = torch.randn(3, 7, generator=torch.Generator().manual_seed(0))
+NAMES = {"x": {0: "batch", 1: cuvil.Dim("n", min=1, max=64)}}
+ASKED = {"n": [4, [16, 33], [33, None]], "batch": [1]}
+
+
+class Rows(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        soft = x.softmax(-1)
+        return (soft * soft).transpose(0, 1).contiguous()
+
+
+def compiled(variants: Any, **more: Any) -> Any:
+    how: dict[str, Any] = {"dynamic_dims": NAMES, "threads": 1, **more}
+    return cuvil.compile(Rows().eval(), (X,), options={"variants": variants}, **how)
+
+
+def test_the_table_is_data_and_ships_with_the_package(tmp_path: Path) -> None:
+    made = compiled(ASKED)
+    assert made.variants["ranges"] == {"n": [[4, 5], [16, 33], [33, None]], "batch": [[1, 2]]}
+    assert made.variants["left_out"] == 0
+    entries = [entry for found in made.variants["kernels"].values() for entry in found]
+    assert any(entry["when"].get("n") == [4, 5] for entry in entries)
+    assert {entry["kernel"] for entry in entries} <= set(made.manifest.extra["kernels"])
+    made.save(tmp_path / "rows.cuvilpkg")
+    with cuvil.load(tmp_path / "rows.cuvilpkg") as again:
+        assert again.variants == made.variants
+        for batch in (1, 2):
+            for n in (3, 4, 5, 15, 16, 32, 33, 64):
+                x = torch.randn(batch, n)
+                torch.testing.assert_close(again(x), Rows()(x), rtol=1e-5, atol=1e-6)
+    plain = cuvil.compile(Rows().eval(), (X,), dynamic_dims=NAMES, threads=1)
+    assert plain.variants is None
+
+
+def test_each_version_is_verified() -> None:
+    request = CompileRequest(
+        Rows().eval(), (X,), dynamic_dims=NAMES, threads=1, options={"variants": ASKED}
+    )
+    compiler = Compiler(request)
+    compiler.cache.get = lambda *_: None  # type: ignore[method-assign,assignment]
+    made = compiler.run()
+    assert compiler.report is not None and compiler.report.passed
+    cases = set(compiler.report.cases)
+    assert {"x[1, 4]", "x[2, 4]"} <= cases  # n = 4 is two versions of the transposition
+    assert set(cuvil.verify(made).cases) >= cases
+
+
+def test_a_wrong_version_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What runs at n = 4 alone is made wrong, which no other size shows."""
+    real = module.choose_versions
+
+    def broken(*arguments: Any) -> Any:
+        found = real(*arguments)
+        for version in (v for versions in found.of.values() for v in versions):
+            stored = re.sub(r"(out0\[.*\] = .*);", r"\1 + 1.0f;", version.kernel.body)
+            version.kernel.body = stored
+        return found
+
+    monkeypatch.setattr(module, "choose_versions", broken)
+    with pytest.raises(VerificationError):
+        compiled({"n": [4]}, cache=False)
+
+
+WRONG = [
+    ("fast", "the option variants is 'fast'"),
+    ([1, 4], "the option variants is [1, 4]"),
+    ({"n": 4}, "the option variants has 4 for n"),
+    ({"n": []}, "the option variants has [] for n"),
+    ({"n": "4"}, "the option variants has '4' for n"),
+    ({"n": [True]}, "the option variants has True for n, which is no size and no range"),
+    ({"n": [-1]}, "the option variants has -1 for n, which is no size and no range"),
+    ({"n": [4.0]}, "the option variants has 4.0 for n, which is no size and no range"),
+    ({"n": [[16, 16]]}, "the option variants has [16, 16] for n, which is no size and no range"),
+    ({"n": [[1, 2, 3]]}, "the option variants has [1, 2, 3] for n"),
+    ({"n": [8, 4]}, "the option variants has n = 4, which comes after n = 8"),
+    ({"n": [4, 4]}, "the option variants has n = 4, which overlaps n = 4"),
+    ({"n": [[1, 16], [8, 32]]}, "8 <= n < 32, which overlaps 1 <= n < 16"),
+    ({"n": [[8, None], 40]}, "n = 40, which overlaps n >= 8"),
+    ({"n": [65]}, "n = 65; allowed is 1 <= n <= 64"),
+    ({"n": [0]}, "n = 0; allowed is 1 <= n <= 64"),
+    ({"n": [[65, None]]}, "n >= 65; allowed is 1 <= n <= 64"),
+    ({"m": [4]}, "names 'm', which is no symbolic dim"),
+    ({"n": list(range(1, 60)), "batch": [1]}, "more than 64 combinations"),
+]
+
+
+@pytest.mark.parametrize(("asked", "words"), WRONG, ids=[repr(a)[:40] for a, _ in WRONG])
+def test_wrong_use(asked: Any, words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        compiled(asked, verify=False)
+    assert words in str(caught.value) and caught.value.hint
+
+
+def test_a_size_against_a_constraint_names_it() -> None:
+    with pytest.raises(InputError) as caught:
+        compiled({"n": [8, 12]}, constraints=("n % 8 == 0",))
+    assert "n = 12, against the constraint" in str(caught.value)
+
+
+def test_a_model_without_symbols_has_none_to_name() -> None:
+    with pytest.raises(InputError, match="the symbolic dims are none"):
+        cuvil.compile(Rows().eval(), (X,), options={"variants": {"n": [4]}})
