@@ -36,6 +36,8 @@ typedef struct {
 } DLTensor;
 #endif
 
+/* Another number than cuvil_abi_version() gives: don't call the library. Functions and codes may
+ * be added without a new version; nothing else changes without one. */
 #define CUVIL_ABI_VERSION 2
 #define CUVIL_MAX_RANK 16
 #define CUVIL_ALIGNMENT 64 /* of weights and workspace, in bytes */
@@ -129,6 +131,23 @@ CUVIL_API int32_t cuvil_run_raw(const cuvil_model* model, const void* const* inp
 /* Null when threads <= 1 or where threads are not available. Destroy it after the models. */
 CUVIL_API cuvil_pool* cuvil_pool_create(int32_t threads);
 CUVIL_API void cuvil_pool_destroy(cuvil_pool* pool);
+
+/* Part of a loop: the tasks [begin, end), on the thread of that number. */
+typedef void (*cuvil_task_fn)(void* task_context, int64_t begin, int64_t end, int32_t thread);
+
+/* Runs all tasks of [0, count), count >= 2, and returns when they are done and what they wrote is
+ * visible. Cut the range as you like; parts may not overlap, may run in any order, at once or one
+ * after the other. Parts that run at the same time have different numbers of thread, from 0 to
+ * threads - 1. Each task is worth handing to a thread. Tasks call nothing back and don't block. */
+typedef void (*cuvil_parallel_for_fn)(void* context, int64_t count, cuvil_task_fn task,
+                                      void* task_context);
+
+/* A pool that is the caller's: cuvil_run calls `parallel_for(context, ...)`, on the thread that
+ * runs, several times a run, and from as many threads at once as run models with this pool. No
+ * thread is started and nothing is known of forks: in a child it is called as before. It must not
+ * throw or jump out. Null if threads < 1, for a null function or without memory. */
+CUVIL_API cuvil_pool* cuvil_pool_from(cuvil_parallel_for_fn parallel_for, void* context,
+                                      int32_t threads);
 
 CUVIL_API uint64_t cuvil_hash64(const void* data, uint64_t bytes, uint64_t seed);
 

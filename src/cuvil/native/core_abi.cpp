@@ -317,6 +317,10 @@ cuvil_pool* cuvil_pool_create(int32_t threads) {
   return reinterpret_cast<cuvil_pool*>(pool_create(threads));
 }
 
+cuvil_pool* cuvil_pool_from(cuvil_parallel_for_fn parallel_for, void* context, int32_t threads) {
+  return reinterpret_cast<cuvil_pool*>(pool_from(parallel_for, context, threads));
+}
+
 void cuvil_pool_destroy(cuvil_pool* pool) { pool_destroy(reinterpret_cast<Pool*>(pool)); }
 
 uint64_t cuvil_hash64(const void* data, uint64_t bytes, uint64_t seed) {

@@ -1,7 +1,34 @@
 // The pool behind threads.hpp: workers that join a loop when they get to it, never waited for when
 // they do not, so a descheduled worker delays nobody.
+#include "memory.hpp"
 #include "os.hpp"
 #include "threads.hpp"
+
+namespace cuvil {
+namespace {
+
+struct Loop {
+  RangeFn fn;
+  void* ctx;
+  int64_t n, grain, units;
+};
+
+// Units are of `grain` items; the last one takes what is left.
+void run_units(void* context, int64_t begin, int64_t end, int32_t thread) {
+  const Loop& l = *static_cast<const Loop*>(context);
+  if (begin < end) l.fn(l.ctx, begin * l.grain, end == l.units ? l.n : end * l.grain, thread);
+}
+
+}  // namespace
+
+Pool* pool_from(HostLoopFn host, void* context, int32_t threads) {
+  if (!host || threads < 1) return nullptr;
+  Pool* pool = static_cast<Pool*>(memory_of(sizeof(Pool)));
+  if (pool) *pool = {host, context, threads};
+  return pool;
+}
+
+}  // namespace cuvil
 
 #if CUVIL_HAS_THREADS
 
@@ -27,19 +54,18 @@ struct alignas(64) Share {  // of the range, in units of `grain`; taken from the
   uint64_t next, end;
 };
 
+struct Team;
+
 struct alignas(64) Worker {
-  Pool* pool;
+  Team* pool;
   int32_t index;
   unsigned long thread;
 };
 
-}  // namespace
-
 // `gate` is the loop in progress: workers inside it in bits 0..8, open in bit 9, a serial number
 // above. A worker enters by adding one while the gate is open; the caller shuts it when no work is
 // left and waits only for those inside.
-struct Pool {
-  int32_t threads;
+struct Team : Pool {
   int32_t process;
   uint32_t* same_process;  // zero in a forked child, or null: compare process ids
   size_t bytes;
@@ -49,15 +75,11 @@ struct Pool {
   alignas(64) uint32_t sleepers;
   alignas(64) uint32_t busy;
   uint32_t caller_waits;
-  alignas(64) RangeFn fn;
-  void* ctx;
-  int64_t n, grain;
+  alignas(64) Loop loop;
   int32_t shares;
   Worker workers[kMaxThreads];
   Share share[kMaxThreads];
 };
-
-namespace {
 
 constexpr uint32_t kInside = 0x1ff, kOpen = 0x200, kSerial = 0x400;
 
@@ -86,22 +108,20 @@ bool take(Share& s, uint64_t* begin, uint64_t* end) {
   }
 }
 
-void work(Pool* p, int32_t thread) {
+void work(Team* p, int32_t thread) {
   const int32_t shares = p->shares;
-  const int64_t units = p->n / p->grain;
   const int32_t first = thread < shares ? thread : thread % shares;
   for (int32_t i = 0; i < shares; ++i) {
     Share& s = p->share[first + i < shares ? first + i : first + i - shares];
     uint64_t begin, end;
     while (take(s, &begin, &end)) {
-      const int64_t stop = int64_t(end) == units ? p->n : int64_t(end) * p->grain;
-      p->fn(p->ctx, int64_t(begin) * p->grain, stop, thread);
+      run_units(&p->loop, int64_t(begin), int64_t(end), thread);
     }
   }
 }
 
 // True when this worker is now inside an open loop.
-bool enter(Pool* p) {
+bool enter(Team* p) {
   uint32_t g = __atomic_load_n(&p->gate, __ATOMIC_RELAXED);
   while (g & kOpen) {
     if (__atomic_compare_exchange_n(&p->gate, &g, g + 1, true, __ATOMIC_ACQUIRE,
@@ -112,7 +132,7 @@ bool enter(Pool* p) {
   return false;
 }
 
-void leave(Pool* p) {
+void leave(Team* p) {
   const uint32_t g = __atomic_sub_fetch(&p->gate, 1, __ATOMIC_SEQ_CST);
   if ((g & (kInside | kOpen)) == 0 && __atomic_load_n(&p->caller_waits, __ATOMIC_SEQ_CST)) {
     __atomic_store_n(&p->caller_waits, 0, __ATOMIC_SEQ_CST);
@@ -121,7 +141,7 @@ void leave(Pool* p) {
 }
 
 // Waits until the gate no longer reads `seen`, first spinning. False when it had to sleep.
-bool wait_for_change(Pool* p, uint32_t seen, uint64_t spin) {
+bool wait_for_change(Team* p, uint32_t seen, uint64_t spin) {
   const uint64_t start = os::ticks();
   do {
     for (int i = 0; i < 8; ++i) {
@@ -137,7 +157,7 @@ bool wait_for_change(Pool* p, uint32_t seen, uint64_t spin) {
 
 void* worker_main(void* argument) {
   Worker* w = static_cast<Worker*>(argument);
-  Pool* p = w->pool;
+  Team* p = w->pool;
   uint64_t spin = p->spin_ticks;
   uint32_t done = 0;  // serial number of the loop this worker has seen the end of
   for (;;) {
@@ -162,12 +182,12 @@ void* worker_main(void* argument) {
   }
 }
 
-bool in_other_process(const Pool* p) {
+bool in_other_process(const Team* p) {
   if (p->same_process) return __atomic_load_n(p->same_process, __ATOMIC_RELAXED) == 0;
   return os::process_id() != p->process;
 }
 
-void wait_until_empty(Pool* p) {
+void wait_until_empty(Team* p) {
   const uint64_t start = os::ticks();
   for (;;) {
     if ((__atomic_load_n(&p->gate, __ATOMIC_ACQUIRE) & kInside) == 0) return;
@@ -178,7 +198,7 @@ void wait_until_empty(Pool* p) {
   }
 }
 
-void split(Pool* p, int64_t units, int32_t shares) {
+void split(Team* p, int64_t units, int32_t shares) {
   for (int32_t i = 0; i < shares; ++i) {
     __atomic_store_n(&p->share[i].next, uint64_t(units * i / shares), __ATOMIC_RELAXED);
     p->share[i].end = uint64_t(units * (i + 1) / shares);
@@ -191,10 +211,10 @@ void split(Pool* p, int64_t units, int32_t shares) {
 Pool* pool_create(int32_t threads) {
   if (threads <= 1 || !pthread_create || !pthread_join) return nullptr;
   constexpr size_t page = 65536;  // the largest page in use on these machines
-  const size_t bytes = (sizeof(Pool) + page - 1) / page * page + page;
+  const size_t bytes = (sizeof(Team) + page - 1) / page * page + page;
   char* memory = static_cast<char*>(os::map_pages(bytes));
   if (!memory) return nullptr;
-  Pool* p = reinterpret_cast<Pool*>(memory);
+  Team* p = reinterpret_cast<Team*>(memory);
   p->bytes = bytes;
   p->process = os::process_id();
   p->spin_ticks = ticks_for(kSpinNanoseconds);
@@ -220,8 +240,10 @@ Pool* pool_create(int32_t threads) {
   return nullptr;
 }
 
-void pool_destroy(Pool* p) {
-  if (!p) return;
+void pool_destroy(Pool* pool) {
+  if (!pool) return;
+  if (pool->host) return release_memory(pool);
+  Team* p = static_cast<Team*>(pool);
   if (!in_other_process(p)) {
     __atomic_store_n(&p->stop, 1, __ATOMIC_SEQ_CST);
     __atomic_add_fetch(&p->gate, kSerial, __ATOMIC_SEQ_CST);
@@ -231,27 +253,20 @@ void pool_destroy(Pool* p) {
   os::unmap_pages(p, p->bytes);
 }
 
-int32_t pool_threads(const Pool* p) { return p ? p->threads : 1; }
+namespace {
 
-void parallel_for(Pool* p, int64_t n, int64_t grain, RangeFn fn, void* ctx) {
-  if (n <= 0) return;
-  grain = grain > 0 ? grain : 1;
-  const int64_t units = n / grain;
-  if (!p || units < 2 || in_other_process(p) ||
-      __atomic_exchange_n(&p->busy, 1, __ATOMIC_ACQUIRE) != 0) {
-    fn(ctx, 0, n, 0);
-    return;
+void run_on_team(Pool* pool, const Loop& l) {
+  Team* p = static_cast<Team*>(pool);
+  if (in_other_process(p) || __atomic_exchange_n(&p->busy, 1, __ATOMIC_ACQUIRE) != 0) {
+    return l.fn(l.ctx, 0, l.n, 0);
   }
-  p->fn = fn;
-  p->ctx = ctx;
-  p->n = n;
-  p->grain = grain;
-  split(p, units, units < p->threads ? int32_t(units) : p->threads);
+  p->loop = l;
+  split(p, l.units, l.units < p->threads ? int32_t(l.units) : p->threads);
   // Opens the gate under a new serial number. Nobody is inside, so a plain store does.
   const uint32_t serial = (__atomic_load_n(&p->gate, __ATOMIC_RELAXED) & ~(kSerial - 1)) + kSerial;
   __atomic_store_n(&p->gate, serial | kOpen, __ATOMIC_SEQ_CST);
   if (__atomic_load_n(&p->sleepers, __ATOMIC_SEQ_CST)) {
-    const int64_t helpers = units - 1 < p->threads ? units - 1 : p->threads;
+    const int64_t helpers = l.units - 1 < p->threads ? l.units - 1 : p->threads;
     os::futex_wake(&p->gate, int32_t(helpers));
   }
   work(p, 0);
@@ -260,19 +275,36 @@ void parallel_for(Pool* p, int64_t n, int64_t grain, RangeFn fn, void* ctx) {
   __atomic_store_n(&p->busy, 0, __ATOMIC_RELEASE);
 }
 
+}  // namespace
 }  // namespace cuvil
 
-#else  // no threads on this target
+#else  // no threads on this target: every pool is a host's
 
 namespace cuvil {
+namespace {
+
+void run_on_team(Pool*, const Loop&) {}
+
+}  // namespace
 
 Pool* pool_create(int32_t) { return nullptr; }
-void pool_destroy(Pool*) {}
-int32_t pool_threads(const Pool*) { return 1; }
-void parallel_for(Pool*, int64_t n, int64_t, RangeFn fn, void* ctx) {
-  if (n > 0) fn(ctx, 0, n, 0);
+void pool_destroy(Pool* pool) {
+  if (pool) release_memory(pool);
 }
 
 }  // namespace cuvil
 
 #endif
+
+namespace cuvil {
+
+void parallel_for(Pool* pool, int64_t n, int64_t grain, RangeFn fn, void* ctx) {
+  if (n <= 0) return;
+  grain = grain > 0 ? grain : 1;
+  Loop loop = {fn, ctx, n, grain, n / grain};
+  if (!pool || loop.units < 2) return fn(ctx, 0, n, 0);
+  if (!pool->host) return run_on_team(pool, loop);
+  pool->host(pool->context, loop.units, run_units, &loop);
+}
+
+}  // namespace cuvil
