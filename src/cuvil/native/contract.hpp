@@ -51,8 +51,6 @@ struct TileRequest {
 // Bytes of packed panels that a thread keeps in its L2 (1 MB on current servers, 256 KB on small
 // cores).
 constexpr int64_t L2_PANEL_BYTES = CUVIL_VEC_BYTES == 64 ? 512 << 10 : 160 << 10;
-// A range of items shorter than this is not worth waking a thread for.
-constexpr double MIN_RANGE_NS = 15000;
 
 struct Cut {
   int64_t row_tiles, tile_rows, longer_tiles;  // the first longer_tiles have tile_rows + 1 rows

@@ -1,13 +1,13 @@
 // Chains around a depthwise convolution: a ring of expanded rows, a strip of convolved pixels.
 #include "chain.hpp"
 
+#include "cutting.hpp"
 #include "depthwise_row.hpp"
 #include "tile.hpp"
 
 namespace cuvil {
 namespace {
 
-constexpr double MIN_RANGE_NS = 15000;
 constexpr int64_t STRIP = CHAIN_STRIP < EPILOGUE_MAX_ROWS ? CHAIN_STRIP : EPILOGUE_MAX_ROWS;
 
 int64_t tile_row_limit(int64_t stride) {

@@ -1,12 +1,11 @@
 // Depthwise convolution: pointer tables for a few output pixels, then a walk over the channels.
 #include "depthwise.hpp"
 
+#include "cutting.hpp"
 #include "depthwise_row.hpp"
 
 namespace cuvil {
 namespace {
-
-constexpr double MIN_RANGE_NS = 15000;
 
 int64_t depthwise_taps(const DepthwiseArgs& a) { return int64_t(a.kd) * a.kh * a.kw; }
 

@@ -13,7 +13,7 @@ constexpr int PANEL = NR / VL;
 // Rows of A for which weights are not worth unpacking to memory.
 constexpr int FEW_ROWS = 4;
 
-struct Block {
+struct CodeBlock {
   const uint8_t* codes;
   int64_t count;  // steps of k in it
   vf scale[PANEL], zero[PANEL];
@@ -25,9 +25,9 @@ struct Panel {
 
   CUVIL_INLINE int64_t blocks() const { return ceil_div(args.k, args.size); }
 
-  CUVIL_INLINE Block block(int64_t b) const {
+  CUVIL_INLINE CodeBlock block(int64_t b) const {
     const int64_t at = index * blocks() + b;
-    Block out;
+    CodeBlock out;
     out.codes = args.codes + at * (args.size * args.bits / 8) * NR;
     out.count = min64(args.size, args.k - b * args.size);
     for (int v = 0; v < PANEL; ++v) {
@@ -40,7 +40,7 @@ struct Panel {
 
 // The codes of step k of a block, less their zero points, for VL columns.
 template <int BITS>
-CUVIL_INLINE vf step(const Block& b, int64_t k, int v) {
+CUVIL_INLINE vf step(const CodeBlock& b, int64_t k, int v) {
   constexpr int EACH = 8 / BITS;
   const vu8 bytes = *reinterpret_cast<const vu8_mem*>(b.codes + k / EACH * NR + v * VL);
   const vi wide = __builtin_convertvector(bytes, vi);
@@ -51,7 +51,7 @@ CUVIL_INLINE vf step(const Block& b, int64_t k, int v) {
 template <int BITS>
 void unpack(const Panel& panel, float* dst) {
   for (int64_t b = 0; b < panel.blocks(); ++b) {
-    const Block block = panel.block(b);
+    const CodeBlock block = panel.block(b);
     for (int64_t k = 0; k < block.count; ++k, dst += NR)
       for (int v = 0; v < PANEL; ++v)
         store(dst + v * VL, step<BITS>(block, k, v) * block.scale[v]);
@@ -68,7 +68,7 @@ __attribute__((noinline)) void few_rows(const Panel& panel, int64_t m0, float* o
 #pragma unroll
   for (int r = 0; r < R; ++r) row[r] = args.a + (m0 + r) * args.a_row;
   for (int64_t b = 0; b < panel.blocks(); ++b) {
-    const Block block = panel.block(b);
+    const CodeBlock block = panel.block(b);
     vf part[R][PANEL] = {};
     const int64_t whole = block.count / EACH * EACH;
     for (int64_t k = 0; k < whole; k += EACH)

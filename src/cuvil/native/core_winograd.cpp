@@ -6,8 +6,6 @@
 namespace cuvil {
 namespace {
 
-constexpr double MIN_RANGE_NS = 15000;
-
 // The one-dimensional transforms for m outputs. POINTS is m + 2; `tap` gives back a filter's tap
 // from its transformed values (packing.pack_winograd has the forward one).
 template <int OUTPUTS>
