@@ -90,14 +90,14 @@ bool share_memory(const void* a, int64_t a_bytes, const void* b, int64_t b_bytes
   return a_bytes > 0 && b_bytes > 0 && x < y + uint64_t(b_bytes) && y < x + uint64_t(a_bytes);
 }
 
-struct GivenBlock {
+struct Memory {
   void* data;
   int64_t bytes;
 };
 
 // Checks the data of inputs and everything of outputs; fills one block a tensor, inputs first.
 int32_t gather(const DLTensor* const* inputs, DLTensor* const* outputs,
-               const int64_t* symbols, GivenBlock* blocks, cuvil_status* status) {
+               const int64_t* symbols, Memory* blocks, cuvil_status* status) {
   const int32_t first_output = tables.input_count;
   for (int32_t i = 0; i < first_output + tables.output_count; ++i) {
     const bool output = i >= first_output;
@@ -278,7 +278,7 @@ int32_t cuvil_run(const cuvil_model* model, const DLTensor* const* inputs, int32
             << (outputs ? output_count : 0) << " were given";
     return message.fail(CUVIL_E_ARGUMENT);
   }
-  GivenBlock* blocks = static_cast<GivenBlock*>(__builtin_alloca(sizeof(GivenBlock) * (tensors + 1)));
+  Memory* blocks = static_cast<Memory*>(__builtin_alloca(sizeof(Memory) * (tensors + 1)));
   if (int32_t code = gather(inputs, outputs, symbols, blocks, status)) return code;
   const int64_t needed = model::workspace_bytes(symbols, model->threads);
   if (int32_t code = check_workspace(workspace, workspace_bytes, needed, status)) return code;
