@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,8 @@ from onnx import TensorProto, helper
 
 import cuvil
 from cuvil.ir.types import DTYPES
+from cuvil.runners import registry
+from cuvil.runners.base import Runner
 from tests.cli.conftest import Call
 from tests.frontends.ml_models import FLOAT, ML, model_of, tensor
 from tests.runtime.test_host import mixed
@@ -187,11 +190,20 @@ def test_ops_lists_what_is_not_supported(cuvil_cli: Call) -> None:
     assert "Cuvilify" in node["op"] and "odd" in node["where"] and node["reason"]
 
 
-def test_targets(cuvil_cli: Call) -> None:
+def test_targets(cuvil_cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     document = cuvil_cli("targets", "--json").json
-    assert document["targets"][0]["name"] == "native"
-    assert document["targets"][0]["runs_here"] is True
-    assert "aarch64" in cuvil_cli("targets").out
+    native, *others = document["targets"]
+    assert native["name"] == "native" and native["runs_here"] and native["runs_in"] == "in process"
+    assert native["missing"] is None and native["forms"] == [".cuvilpkg", ".so"]
+    assert all(e["runs_here"] or e["missing"] for e in others)
+    lacking = Runner("some-emulator", lambda: "install some-emulator", lambda *_: {})
+    monkeypatch.setattr(registry, "RUNNERS", {("library", "aarch64"): lacking})
+    (line,) = [e for e in cuvil_cli("targets").out.splitlines() if e.split()[0] == "aarch64"]
+    assert "some-emulator" in line and "no" in line.split()
+    there = replace(lacking, missing=lambda: None)
+    monkeypatch.setattr(registry, "RUNNERS", {("library", "aarch64"): there})
+    (line,) = [e for e in cuvil_cli("targets").out.splitlines() if e.split()[0] == "aarch64"]
+    assert line.split()[-1] == "some-emulator"
 
 
 def test_verify_passes_and_fails(cuvil_cli: Call, package: Path, place: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import logging
-import platform
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from cuvil.api.picture.collect import Made
 from cuvil.api.picture.write import write_picture
 from cuvil.api.progress import Progress, Stages
 from cuvil.api.request import CompileRequest
+from cuvil.api.running import running_of
 from cuvil.api.source import DeferredSource, Source
 from cuvil.api.tuning import measure_with, place_of, tuning_asked
 from cuvil.api.variants import check_variants, variants_asked, variants_made
@@ -49,10 +49,9 @@ from cuvil.passes.pipeline import PassOptions, change_names, lower
 from cuvil.passes.tuning import known_kernels
 from cuvil.passes.variants import VariantPlan
 from cuvil.rewrite.rewriter import Trace
-from cuvil.runners.registry import find_runner
 from cuvil.runtime.artifact import Artifact
-from cuvil.runtime.cpu import cpu_flags, usable_threads
-from cuvil.runtime.loader import load, machine_fault
+from cuvil.runtime.cpu import usable_threads
+from cuvil.runtime.loader import load
 from cuvil.target.base import Target
 from cuvil.target.registry import find_target
 from cuvil.tune.sizes import sizes_to_measure
@@ -106,17 +105,17 @@ class Compiler:
         Where nothing can be written in the cache folder, it builds in one that lasts until then.
         """
         need_framework(self.request.kind)
-        elsewhere = self._cannot_run()
-        if elsewhere is not None and self._tune_seconds is not None:
+        running = running_of(self.target)
+        if running.elsewhere is not None and self._tune_seconds is not None:
             raise TargetError(
                 f"what is built for {self.target.name} ({self.target.triple}) can't be measured "
-                f"here: {elsewhere}",
+                f"here: {running.elsewhere}",
                 hint="tune on a machine of that kind, and give the table that it found",
             )
-        if elsewhere is not None and self.request.verify and self._runner_fault() is not None:
+        if self.request.verify and running.fault is not None:
             raise TargetError(
                 f"what is built for {self.target.name} ({self.target.triple}) can't be verified "
-                f"here: {self._runner_fault()}",
+                f"here: {running.fault}",
                 hint="pass verify=False (--no-verify), and verify it where it can run",
             )
         with self.stages.stage("cache"):
@@ -139,25 +138,10 @@ class Compiler:
         return artifact
 
     def _load(self, path: Path, threads: int | None = None) -> Artifact | Built:
-        elsewhere = self._cannot_run()
-        if elsewhere is not None:
-            return Built(open_package(path), elsewhere, find_runner(self.target))
+        running = running_of(self.target)
+        if running.elsewhere is not None:
+            return Built(open_package(path), running.elsewhere, running.runner)
         return load(path, threads or self.request.threads, functions=CUSTOM.functions())
-
-    def _cannot_run(self) -> str | None:
-        """Why this process can't load the target's code; None if it can."""
-        target = self.target
-        if target.kind != "library":
-            return f"{target.name} is not loaded into a process"
-        fault = machine_fault(
-            target.triple, target.cpu_features, platform.system(), platform.machine(), cpu_flags()
-        )
-        return None if fault is None else fault[0]
-
-    def _runner_fault(self) -> str | None:
-        """Why nothing here runs what this process can't load; None if something does."""
-        runner = find_runner(self.target)
-        return self._cannot_run() if runner is None else runner.missing()
 
     def _quick_key(self) -> str | None:
         if not self.request.cache:

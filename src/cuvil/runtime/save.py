@@ -47,6 +47,11 @@ def target_of_form(suffix: str) -> str:
     return "" if form is None else form.target
 
 
+def forms_of(kind: str) -> tuple[str, ...]:
+    """The suffixes that a kind of target may be saved with."""
+    return (PACKAGE, *(suffix for suffix, form in _FORMS.items() if form.kind == kind))
+
+
 def save_artifact(package: Package, source: Any, path: StrPath) -> list[Path]:
     """Write ``package`` to ``path`` in the form of its suffix; returns the files written.
 
@@ -80,8 +85,7 @@ def save_package(package: Package, path: StrPath) -> list[Path]:
     kind = package.manifest.extra.get("kind", "library")
     form = _FORMS.get(target.suffix)
     if form is None or form.kind != kind:
-        forms = [PACKAGE, *(suffix for suffix, f in _FORMS.items() if f.kind == kind)]
-        hint = f"the forms are {', '.join(forms)}"
+        hint = f"the forms are {', '.join(forms_of(kind))}"
         if form is not None:
             hint += f"; for {target.suffix} compile with target={form.target or 'native'!r}"
         raise TargetError(
