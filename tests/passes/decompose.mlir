@@ -40,19 +40,25 @@
     %0 = "cuvil.reduce_mean"(%arg0) {axes = array<i64: 1>, keepdims = true} : (!cuvil.tensor<[n, 4] x f32>) -> !cuvil.tensor<[n, 1] x f32>
     %1 = "cuvil.broadcast"(%0) {shape = #cuvil.dims<[n, 4]>} : (!cuvil.tensor<[n, 1] x f32>) -> !cuvil.tensor<[n, 4] x f32>
     %2 = "cuvil.sub"(%arg0, %1) : (!cuvil.tensor<[n, 4] x f32>, !cuvil.tensor<[n, 4] x f32>) -> !cuvil.tensor<[n, 4] x f32>
-    %3 = "cuvil.mul"(%2, %2) : (!cuvil.tensor<[n, 4] x f32>, !cuvil.tensor<[n, 4] x f32>) -> !cuvil.tensor<[n, 4] x f32>
-    %4 = "cuvil.reduce_mean"(%3) {axes = array<i64: 1>, keepdims = true} : (!cuvil.tensor<[n, 4] x f32>) -> !cuvil.tensor<[n, 1] x f32>
-    %5 = "cuvil.constant"() {value = #cuvil.dense<"", [] x f32, [0.5]>} : () -> !cuvil.tensor<[] x f32>
-    %6 = "cuvil.broadcast"(%5) {shape = #cuvil.dims<[n, 1]>} : (!cuvil.tensor<[] x f32>) -> !cuvil.tensor<[n, 1] x f32>
-    %7 = "cuvil.add"(%4, %6) : (!cuvil.tensor<[n, 1] x f32>, !cuvil.tensor<[n, 1] x f32>) -> !cuvil.tensor<[n, 1] x f32>
-    %8 = "cuvil.rsqrt"(%7) : (!cuvil.tensor<[n, 1] x f32>) -> !cuvil.tensor<[n, 1] x f32>
-    %9 = "cuvil.broadcast"(%8) {shape = #cuvil.dims<[n, 4]>} : (!cuvil.tensor<[n, 1] x f32>) -> !cuvil.tensor<[n, 4] x f32>
-    %10 = "cuvil.mul"(%2, %9) : (!cuvil.tensor<[n, 4] x f32>, !cuvil.tensor<[n, 4] x f32>) -> !cuvil.tensor<[n, 4] x f32>
-    %11 = "cuvil.broadcast"(%arg1) {shape = #cuvil.dims<[n, 4]>} : (!cuvil.tensor<[4] x f32>) -> !cuvil.tensor<[n, 4] x f32>
-    %12 = "cuvil.mul"(%10, %11) : (!cuvil.tensor<[n, 4] x f32>, !cuvil.tensor<[n, 4] x f32>) -> !cuvil.tensor<[n, 4] x f32>
-    %13 = "cuvil.broadcast"(%arg2) {shape = #cuvil.dims<[n, 4]>} : (!cuvil.tensor<[4] x f32>) -> !cuvil.tensor<[n, 4] x f32>
-    %14 = "cuvil.add"(%12, %13) : (!cuvil.tensor<[n, 4] x f32>, !cuvil.tensor<[n, 4] x f32>) -> !cuvil.tensor<[n, 4] x f32>
-    "func.return"(%14) : (!cuvil.tensor<[n, 4] x f32>) -> ()
+    %3 = "cuvil.reduce_mean"(%2) {axes = array<i64: 1>, keepdims = true} : (!cuvil.tensor<[n, 4] x f32>) -> !cuvil.tensor<[n, 1] x f32>
+    %4 = "cuvil.mul"(%2, %2) : (!cuvil.tensor<[n, 4] x f32>, !cuvil.tensor<[n, 4] x f32>) -> !cuvil.tensor<[n, 4] x f32>
+    %5 = "cuvil.reduce_mean"(%4) {axes = array<i64: 1>, keepdims = true} : (!cuvil.tensor<[n, 4] x f32>) -> !cuvil.tensor<[n, 1] x f32>
+    %6 = "cuvil.mul"(%3, %3) : (!cuvil.tensor<[n, 1] x f32>, !cuvil.tensor<[n, 1] x f32>) -> !cuvil.tensor<[n, 1] x f32>
+    %7 = "cuvil.sub"(%5, %6) : (!cuvil.tensor<[n, 1] x f32>, !cuvil.tensor<[n, 1] x f32>) -> !cuvil.tensor<[n, 1] x f32>
+    %8 = "cuvil.abs"(%7) : (!cuvil.tensor<[n, 1] x f32>) -> !cuvil.tensor<[n, 1] x f32>
+    %9 = "cuvil.broadcast"(%3) {shape = #cuvil.dims<[n, 4]>} : (!cuvil.tensor<[n, 1] x f32>) -> !cuvil.tensor<[n, 4] x f32>
+    %10 = "cuvil.sub"(%2, %9) : (!cuvil.tensor<[n, 4] x f32>, !cuvil.tensor<[n, 4] x f32>) -> !cuvil.tensor<[n, 4] x f32>
+    %11 = "cuvil.constant"() {value = #cuvil.dense<"", [] x f32, [0.5]>} : () -> !cuvil.tensor<[] x f32>
+    %12 = "cuvil.broadcast"(%11) {shape = #cuvil.dims<[n, 1]>} : (!cuvil.tensor<[] x f32>) -> !cuvil.tensor<[n, 1] x f32>
+    %13 = "cuvil.add"(%8, %12) : (!cuvil.tensor<[n, 1] x f32>, !cuvil.tensor<[n, 1] x f32>) -> !cuvil.tensor<[n, 1] x f32>
+    %14 = "cuvil.rsqrt"(%13) : (!cuvil.tensor<[n, 1] x f32>) -> !cuvil.tensor<[n, 1] x f32>
+    %15 = "cuvil.broadcast"(%14) {shape = #cuvil.dims<[n, 4]>} : (!cuvil.tensor<[n, 1] x f32>) -> !cuvil.tensor<[n, 4] x f32>
+    %16 = "cuvil.mul"(%10, %15) : (!cuvil.tensor<[n, 4] x f32>, !cuvil.tensor<[n, 4] x f32>) -> !cuvil.tensor<[n, 4] x f32>
+    %17 = "cuvil.broadcast"(%arg1) {shape = #cuvil.dims<[n, 4]>} : (!cuvil.tensor<[4] x f32>) -> !cuvil.tensor<[n, 4] x f32>
+    %18 = "cuvil.mul"(%16, %17) : (!cuvil.tensor<[n, 4] x f32>, !cuvil.tensor<[n, 4] x f32>) -> !cuvil.tensor<[n, 4] x f32>
+    %19 = "cuvil.broadcast"(%arg2) {shape = #cuvil.dims<[n, 4]>} : (!cuvil.tensor<[4] x f32>) -> !cuvil.tensor<[n, 4] x f32>
+    %20 = "cuvil.add"(%18, %19) : (!cuvil.tensor<[n, 4] x f32>, !cuvil.tensor<[n, 4] x f32>) -> !cuvil.tensor<[n, 4] x f32>
+    "func.return"(%20) : (!cuvil.tensor<[n, 4] x f32>) -> ()
 
 // RULE decompose-norm
   ^bb0(%arg0: !cuvil.tensor<[n, 4] x f16>):
@@ -82,16 +88,22 @@
     %1 = "cuvil.reduce_mean"(%0) {axes = array<i64: 2, 3>, keepdims = true} : (!cuvil.tensor<[n, 2, 2, m] x f32>) -> !cuvil.tensor<[n, 2, 1, 1] x f32>
     %2 = "cuvil.broadcast"(%1) {shape = #cuvil.dims<[n, 2, 2, m]>} : (!cuvil.tensor<[n, 2, 1, 1] x f32>) -> !cuvil.tensor<[n, 2, 2, m] x f32>
     %3 = "cuvil.sub"(%0, %2) : (!cuvil.tensor<[n, 2, 2, m] x f32>, !cuvil.tensor<[n, 2, 2, m] x f32>) -> !cuvil.tensor<[n, 2, 2, m] x f32>
-    %4 = "cuvil.mul"(%3, %3) : (!cuvil.tensor<[n, 2, 2, m] x f32>, !cuvil.tensor<[n, 2, 2, m] x f32>) -> !cuvil.tensor<[n, 2, 2, m] x f32>
-    %5 = "cuvil.reduce_mean"(%4) {axes = array<i64: 2, 3>, keepdims = true} : (!cuvil.tensor<[n, 2, 2, m] x f32>) -> !cuvil.tensor<[n, 2, 1, 1] x f32>
-    %6 = "cuvil.constant"() {value = #cuvil.dense<"", [] x f32, [0.5]>} : () -> !cuvil.tensor<[] x f32>
-    %7 = "cuvil.broadcast"(%6) {shape = #cuvil.dims<[n, 2, 1, 1]>} : (!cuvil.tensor<[] x f32>) -> !cuvil.tensor<[n, 2, 1, 1] x f32>
-    %8 = "cuvil.add"(%5, %7) : (!cuvil.tensor<[n, 2, 1, 1] x f32>, !cuvil.tensor<[n, 2, 1, 1] x f32>) -> !cuvil.tensor<[n, 2, 1, 1] x f32>
-    %9 = "cuvil.rsqrt"(%8) : (!cuvil.tensor<[n, 2, 1, 1] x f32>) -> !cuvil.tensor<[n, 2, 1, 1] x f32>
-    %10 = "cuvil.broadcast"(%9) {shape = #cuvil.dims<[n, 2, 2, m]>} : (!cuvil.tensor<[n, 2, 1, 1] x f32>) -> !cuvil.tensor<[n, 2, 2, m] x f32>
-    %11 = "cuvil.mul"(%3, %10) : (!cuvil.tensor<[n, 2, 2, m] x f32>, !cuvil.tensor<[n, 2, 2, m] x f32>) -> !cuvil.tensor<[n, 2, 2, m] x f32>
-    %12 = "cuvil.reshape"(%11) {shape = #cuvil.dims<[n, 4, m]>} : (!cuvil.tensor<[n, 2, 2, m] x f32>) -> !cuvil.tensor<[n, 4, m] x f32>
-    "func.return"(%12) : (!cuvil.tensor<[n, 4, m] x f32>) -> ()
+    %4 = "cuvil.reduce_mean"(%3) {axes = array<i64: 2, 3>, keepdims = true} : (!cuvil.tensor<[n, 2, 2, m] x f32>) -> !cuvil.tensor<[n, 2, 1, 1] x f32>
+    %5 = "cuvil.mul"(%3, %3) : (!cuvil.tensor<[n, 2, 2, m] x f32>, !cuvil.tensor<[n, 2, 2, m] x f32>) -> !cuvil.tensor<[n, 2, 2, m] x f32>
+    %6 = "cuvil.reduce_mean"(%5) {axes = array<i64: 2, 3>, keepdims = true} : (!cuvil.tensor<[n, 2, 2, m] x f32>) -> !cuvil.tensor<[n, 2, 1, 1] x f32>
+    %7 = "cuvil.mul"(%4, %4) : (!cuvil.tensor<[n, 2, 1, 1] x f32>, !cuvil.tensor<[n, 2, 1, 1] x f32>) -> !cuvil.tensor<[n, 2, 1, 1] x f32>
+    %8 = "cuvil.sub"(%6, %7) : (!cuvil.tensor<[n, 2, 1, 1] x f32>, !cuvil.tensor<[n, 2, 1, 1] x f32>) -> !cuvil.tensor<[n, 2, 1, 1] x f32>
+    %9 = "cuvil.abs"(%8) : (!cuvil.tensor<[n, 2, 1, 1] x f32>) -> !cuvil.tensor<[n, 2, 1, 1] x f32>
+    %10 = "cuvil.broadcast"(%4) {shape = #cuvil.dims<[n, 2, 2, m]>} : (!cuvil.tensor<[n, 2, 1, 1] x f32>) -> !cuvil.tensor<[n, 2, 2, m] x f32>
+    %11 = "cuvil.sub"(%3, %10) : (!cuvil.tensor<[n, 2, 2, m] x f32>, !cuvil.tensor<[n, 2, 2, m] x f32>) -> !cuvil.tensor<[n, 2, 2, m] x f32>
+    %12 = "cuvil.constant"() {value = #cuvil.dense<"", [] x f32, [0.5]>} : () -> !cuvil.tensor<[] x f32>
+    %13 = "cuvil.broadcast"(%12) {shape = #cuvil.dims<[n, 2, 1, 1]>} : (!cuvil.tensor<[] x f32>) -> !cuvil.tensor<[n, 2, 1, 1] x f32>
+    %14 = "cuvil.add"(%9, %13) : (!cuvil.tensor<[n, 2, 1, 1] x f32>, !cuvil.tensor<[n, 2, 1, 1] x f32>) -> !cuvil.tensor<[n, 2, 1, 1] x f32>
+    %15 = "cuvil.rsqrt"(%14) : (!cuvil.tensor<[n, 2, 1, 1] x f32>) -> !cuvil.tensor<[n, 2, 1, 1] x f32>
+    %16 = "cuvil.broadcast"(%15) {shape = #cuvil.dims<[n, 2, 2, m]>} : (!cuvil.tensor<[n, 2, 1, 1] x f32>) -> !cuvil.tensor<[n, 2, 2, m] x f32>
+    %17 = "cuvil.mul"(%11, %16) : (!cuvil.tensor<[n, 2, 2, m] x f32>, !cuvil.tensor<[n, 2, 2, m] x f32>) -> !cuvil.tensor<[n, 2, 2, m] x f32>
+    %18 = "cuvil.reshape"(%17) {shape = #cuvil.dims<[n, 4, m]>} : (!cuvil.tensor<[n, 2, 2, m] x f32>) -> !cuvil.tensor<[n, 4, m] x f32>
+    "func.return"(%18) : (!cuvil.tensor<[n, 4, m] x f32>) -> ()
 
 // RULE decompose-group-norm
   ^bb0(%arg0: !cuvil.tensor<[2, 4, 3] x f32>, %arg1: !cuvil.tensor<[4] x f32>):
@@ -103,19 +115,25 @@
     %1 = "cuvil.reduce_mean"(%0) {axes = array<i64: 2, 3>, keepdims = true} : (!cuvil.tensor<[2, 4, 1, 3] x f32>) -> !cuvil.tensor<[2, 4, 1, 1] x f32>
     %2 = "cuvil.broadcast"(%1) {shape = array<i64: 2, 4, 1, 3>} : (!cuvil.tensor<[2, 4, 1, 1] x f32>) -> !cuvil.tensor<[2, 4, 1, 3] x f32>
     %3 = "cuvil.sub"(%0, %2) : (!cuvil.tensor<[2, 4, 1, 3] x f32>, !cuvil.tensor<[2, 4, 1, 3] x f32>) -> !cuvil.tensor<[2, 4, 1, 3] x f32>
-    %4 = "cuvil.mul"(%3, %3) : (!cuvil.tensor<[2, 4, 1, 3] x f32>, !cuvil.tensor<[2, 4, 1, 3] x f32>) -> !cuvil.tensor<[2, 4, 1, 3] x f32>
-    %5 = "cuvil.reduce_mean"(%4) {axes = array<i64: 2, 3>, keepdims = true} : (!cuvil.tensor<[2, 4, 1, 3] x f32>) -> !cuvil.tensor<[2, 4, 1, 1] x f32>
-    %6 = "cuvil.constant"() {value = #cuvil.dense<"", [] x f32, [0.5]>} : () -> !cuvil.tensor<[] x f32>
-    %7 = "cuvil.broadcast"(%6) {shape = array<i64: 2, 4, 1, 1>} : (!cuvil.tensor<[] x f32>) -> !cuvil.tensor<[2, 4, 1, 1] x f32>
-    %8 = "cuvil.add"(%5, %7) : (!cuvil.tensor<[2, 4, 1, 1] x f32>, !cuvil.tensor<[2, 4, 1, 1] x f32>) -> !cuvil.tensor<[2, 4, 1, 1] x f32>
-    %9 = "cuvil.rsqrt"(%8) : (!cuvil.tensor<[2, 4, 1, 1] x f32>) -> !cuvil.tensor<[2, 4, 1, 1] x f32>
-    %10 = "cuvil.broadcast"(%9) {shape = array<i64: 2, 4, 1, 3>} : (!cuvil.tensor<[2, 4, 1, 1] x f32>) -> !cuvil.tensor<[2, 4, 1, 3] x f32>
-    %11 = "cuvil.mul"(%3, %10) : (!cuvil.tensor<[2, 4, 1, 3] x f32>, !cuvil.tensor<[2, 4, 1, 3] x f32>) -> !cuvil.tensor<[2, 4, 1, 3] x f32>
-    %12 = "cuvil.reshape"(%11) {shape = array<i64: 2, 4, 3>} : (!cuvil.tensor<[2, 4, 1, 3] x f32>) -> !cuvil.tensor<[2, 4, 3] x f32>
-    %13 = "cuvil.reshape"(%arg1) {shape = array<i64: 4, 1>} : (!cuvil.tensor<[4] x f32>) -> !cuvil.tensor<[4, 1] x f32>
-    %14 = "cuvil.broadcast"(%13) {shape = array<i64: 2, 4, 3>} : (!cuvil.tensor<[4, 1] x f32>) -> !cuvil.tensor<[2, 4, 3] x f32>
-    %15 = "cuvil.mul"(%12, %14) : (!cuvil.tensor<[2, 4, 3] x f32>, !cuvil.tensor<[2, 4, 3] x f32>) -> !cuvil.tensor<[2, 4, 3] x f32>
-    "func.return"(%15) : (!cuvil.tensor<[2, 4, 3] x f32>) -> ()
+    %4 = "cuvil.reduce_mean"(%3) {axes = array<i64: 2, 3>, keepdims = true} : (!cuvil.tensor<[2, 4, 1, 3] x f32>) -> !cuvil.tensor<[2, 4, 1, 1] x f32>
+    %5 = "cuvil.mul"(%3, %3) : (!cuvil.tensor<[2, 4, 1, 3] x f32>, !cuvil.tensor<[2, 4, 1, 3] x f32>) -> !cuvil.tensor<[2, 4, 1, 3] x f32>
+    %6 = "cuvil.reduce_mean"(%5) {axes = array<i64: 2, 3>, keepdims = true} : (!cuvil.tensor<[2, 4, 1, 3] x f32>) -> !cuvil.tensor<[2, 4, 1, 1] x f32>
+    %7 = "cuvil.mul"(%4, %4) : (!cuvil.tensor<[2, 4, 1, 1] x f32>, !cuvil.tensor<[2, 4, 1, 1] x f32>) -> !cuvil.tensor<[2, 4, 1, 1] x f32>
+    %8 = "cuvil.sub"(%6, %7) : (!cuvil.tensor<[2, 4, 1, 1] x f32>, !cuvil.tensor<[2, 4, 1, 1] x f32>) -> !cuvil.tensor<[2, 4, 1, 1] x f32>
+    %9 = "cuvil.abs"(%8) : (!cuvil.tensor<[2, 4, 1, 1] x f32>) -> !cuvil.tensor<[2, 4, 1, 1] x f32>
+    %10 = "cuvil.broadcast"(%4) {shape = array<i64: 2, 4, 1, 3>} : (!cuvil.tensor<[2, 4, 1, 1] x f32>) -> !cuvil.tensor<[2, 4, 1, 3] x f32>
+    %11 = "cuvil.sub"(%3, %10) : (!cuvil.tensor<[2, 4, 1, 3] x f32>, !cuvil.tensor<[2, 4, 1, 3] x f32>) -> !cuvil.tensor<[2, 4, 1, 3] x f32>
+    %12 = "cuvil.constant"() {value = #cuvil.dense<"", [] x f32, [0.5]>} : () -> !cuvil.tensor<[] x f32>
+    %13 = "cuvil.broadcast"(%12) {shape = array<i64: 2, 4, 1, 1>} : (!cuvil.tensor<[] x f32>) -> !cuvil.tensor<[2, 4, 1, 1] x f32>
+    %14 = "cuvil.add"(%9, %13) : (!cuvil.tensor<[2, 4, 1, 1] x f32>, !cuvil.tensor<[2, 4, 1, 1] x f32>) -> !cuvil.tensor<[2, 4, 1, 1] x f32>
+    %15 = "cuvil.rsqrt"(%14) : (!cuvil.tensor<[2, 4, 1, 1] x f32>) -> !cuvil.tensor<[2, 4, 1, 1] x f32>
+    %16 = "cuvil.broadcast"(%15) {shape = array<i64: 2, 4, 1, 3>} : (!cuvil.tensor<[2, 4, 1, 1] x f32>) -> !cuvil.tensor<[2, 4, 1, 3] x f32>
+    %17 = "cuvil.mul"(%11, %16) : (!cuvil.tensor<[2, 4, 1, 3] x f32>, !cuvil.tensor<[2, 4, 1, 3] x f32>) -> !cuvil.tensor<[2, 4, 1, 3] x f32>
+    %18 = "cuvil.reshape"(%17) {shape = array<i64: 2, 4, 3>} : (!cuvil.tensor<[2, 4, 1, 3] x f32>) -> !cuvil.tensor<[2, 4, 3] x f32>
+    %19 = "cuvil.reshape"(%arg1) {shape = array<i64: 4, 1>} : (!cuvil.tensor<[4] x f32>) -> !cuvil.tensor<[4, 1] x f32>
+    %20 = "cuvil.broadcast"(%19) {shape = array<i64: 2, 4, 3>} : (!cuvil.tensor<[4, 1] x f32>) -> !cuvil.tensor<[2, 4, 3] x f32>
+    %21 = "cuvil.mul"(%18, %20) : (!cuvil.tensor<[2, 4, 3] x f32>, !cuvil.tensor<[2, 4, 3] x f32>) -> !cuvil.tensor<[2, 4, 3] x f32>
+    "func.return"(%21) : (!cuvil.tensor<[2, 4, 3] x f32>) -> ()
 
 // RULE decompose-batch-norm
   ^bb0(%arg0: !cuvil.tensor<[n, 2, 3] x f32>):

@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from cuvil.codegen.loops import Loop, unflatten
-from cuvil.codegen.reduction_rules import accumulator, combine, finish, initial, total_type
+from cuvil.codegen.reduction_rules import (
+    SUMS,
+    accumulator,
+    combine,
+    finish,
+    initial,
+    total_type,
+)
 from cuvil.codegen.scalar import Point, Provider, Writer
 from cuvil.ir.core import Op
 from cuvil.sym.expr import Dim, product
@@ -273,10 +280,10 @@ class Nest:
         half = (ROW_LANES if self.folded else 1) // 2
         if not half:
             return
-        other = f"{acc}[lane + half]"
-        lines = combine(op, acc, "lane", other, None)
-        if acc in self.in_parts:
-            lines = [f"{acc}[lane] += {other};"]
+        if op.short in SUMS:
+            point.line(f"{acc}[0] = cuvil::sum_of_lanes<{ROW_LANES}>({acc});")
+            return
+        lines = combine(op, acc, "lane", f"{acc}[lane + half]", None)
         point.line(f"for (int64_t half = {half}; half > 0; half /= 2)")
         point.line("  for (int64_t lane = 0; lane < half; ++lane) {")
         for line in lines:

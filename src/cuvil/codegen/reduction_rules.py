@@ -48,12 +48,13 @@ def accumulator(op: Op) -> str:
     return dtype.cxx
 
 
-_WRAPPING = ("reduce_sum", "reduce_prod", "reduce_mean")
+SUMS = ("reduce_sum", "reduce_mean")
+_WRAPPING = (*SUMS, "reduce_prod")
 
 
 def adds_floats(op: Op) -> bool:
     """A sum that rounds: long ones are made of shorter ones, so that errors grow slowly."""
-    return op.short in ("reduce_sum", "reduce_mean") and _dtype(op).is_float
+    return op.short in SUMS and _dtype(op).is_float
 
 
 def total_type(op: Op) -> str:

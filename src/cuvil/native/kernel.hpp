@@ -2,6 +2,7 @@
 // operator table gives them, checked indices, and loop marks.
 #pragma once
 #include "abi.hpp"
+#include "lanes.hpp"
 #include "math.hpp"
 #include "threads.hpp"
 

@@ -60,6 +60,21 @@ def _accumulator(dtype: DType) -> DType:
     return dtype if dtype.size >= 4 else F32
 
 
+def _centred(w: Writer, x: Value, axes: Sequence[int], eps: float) -> Value:
+    """(x - mean) / sqrt(variance + eps) over some axes.
+
+    A mean is rounded, so the gaps to it have a mean of their own, and that is taken out: of equal
+    elements nothing is left (T. Chan, G. Golub and R. LeVeque, "Algorithms for computing the
+    sample variance", 1983). Both sums are made in one walk.
+    """
+    dtype = x.type.dtype
+    gap = w("sub", x, w.reduce("reduce_mean", x, axes))
+    rest = w.reduce("reduce_mean", gap, axes)
+    square = w.reduce("reduce_mean", w("mul", gap, gap), axes)
+    spread = w("abs", w("sub", square, w("mul", rest, rest)))  # rounding may take it below 0
+    return w("mul", w("sub", gap, rest), w("rsqrt", w("add", spread, w.number(eps, dtype))))
+
+
 @rule("decompose-softmax", "softmax", "log_softmax")
 def decompose_softmax(op: Op, context: Context) -> Outcome:
     """softmax(x) -> e / sum(e), e = exp(x - max(x)); log_softmax(x) -> s - log(sum(exp(s)))"""
@@ -92,9 +107,10 @@ def decompose_norm(op: Op, context: Context) -> Outcome:
         x = w.cast(op.operands[0], dtype)
         rest = list(op.operands[1:])
         if op.short == "layer_norm":
-            x = w("sub", x, w.reduce("reduce_mean", x, axes))
-        spread = w.reduce("reduce_mean", w("mul", x, x), axes)
-        out = w("mul", x, w("rsqrt", w("add", spread, w.number(op.attrs["eps"], dtype))))
+            out = _centred(w, x, axes, op.attrs["eps"])
+        else:
+            square = w.reduce("reduce_mean", w("mul", x, x), axes)
+            out = w("mul", x, w("rsqrt", w("add", square, w.number(op.attrs["eps"], dtype))))
         if op.attrs.get("has_weight"):
             out = w("mul", out, w.cast(rest.pop(0), dtype))
         if op.attrs.get("has_bias"):
@@ -118,11 +134,7 @@ def decompose_group_norm(op: Op, context: Context) -> Outcome:
         rest = list(op.operands[1:])
         split = (shape[0], groups, channels // groups, *shape[2:])
         x = w.reshape(x, split)
-        axes = range(2, len(split))
-        x = w("sub", x, w.reduce("reduce_mean", x, axes))
-        spread = w.reduce("reduce_mean", w("mul", x, x), axes)
-        x = w("mul", x, w("rsqrt", w("add", spread, w.number(op.attrs["eps"], dtype))))
-        x = w.reshape(x, shape)
+        x = w.reshape(_centred(w, x, range(2, len(split)), op.attrs["eps"]), shape)
         column = (channels,) + (1,) * (len(shape) - 2)
         if op.attrs.get("has_weight"):
             x = w("mul", x, w.reshape(w.cast(rest.pop(0), dtype), column))

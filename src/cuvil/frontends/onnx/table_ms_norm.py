@@ -11,6 +11,7 @@ from cuvil.errors import InvalidModelError
 from cuvil.frontends.onnx import table_norm
 from cuvil.frontends.onnx.node import Handler, Item, Node, Refused
 from cuvil.frontends.onnx.table_ms_dense import channels_first, channels_last
+from cuvil.frontends.spread import spread_of
 from cuvil.ir.core import Value
 from cuvil.ir.types import F32, I32, I64
 from cuvil.sym.expr import Dim, floordiv, mul
@@ -50,9 +51,11 @@ def _statistics(n: Node, total: Value, eps: float, centred: bool) -> list[Item |
         return [None, None]
     e, axes = n.e, (total.type.rank - 1,)
     wide = e.cast(total, F32)
+    if centred:
+        found = spread_of(e, wide, axes)
+        return [found.mean, e.op("rsqrt", e.with_scalar("add", found.variance, eps))]
     mean = e.op("reduce_mean", wide, axes=axes, keepdims=True)
-    away = e.map("sub", wide, mean) if centred else wide
-    square = e.op("reduce_mean", e.op("mul", away, away), axes=axes, keepdims=True)
+    square = e.op("reduce_mean", e.op("mul", wide, wide), axes=axes, keepdims=True)
     return [mean, e.op("rsqrt", e.with_scalar("add", square, eps))]
 
 

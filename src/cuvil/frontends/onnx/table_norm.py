@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cuvil.errors import InvalidModelError
 from cuvil.frontends.onnx.node import Handler, Node
+from cuvil.frontends.spread import spread_of
 from cuvil.ir.core import Value
 from cuvil.ir.types import F32, DType
 from cuvil.sym.expr import Dim, product
@@ -24,10 +25,8 @@ def _batch_norm(n: Node) -> list[Value | None]:
         out = e.op("batch_norm", wide, *parameters, eps=eps)
         return [e.cast(e.reshape(out, x.type.shape), x.type.dtype)]
     axes = (0, *range(2, wide.type.rank))
-    mean = e.op("reduce_mean", wide, axes=axes, keepdims=True)
-    centred = e.map("sub", wide, mean)
-    var = e.op("reduce_mean", e.op("mul", centred, centred), axes=axes, keepdims=False)
-    mean = e.squeeze(mean, axes)
+    found = spread_of(e, wide, axes)
+    mean, var = e.squeeze(found.mean, axes), e.squeeze(found.variance, axes)
     out = e.op("batch_norm", wide, *parameters[:2], mean, var, eps=eps)
     momentum = n.number("momentum", 0.9)
     running = [
@@ -81,10 +80,8 @@ def _layer_norm(n: Node) -> list[Value]:
         return [out]
     axes = tuple(range(axis, x.type.rank))
     wide = e.cast(x, F32) if n.integer("stash_type", 1) == 1 else x
-    mean = e.op("reduce_mean", wide, axes=axes, keepdims=True)
-    centred = e.map("sub", wide, mean)
-    var = e.op("reduce_mean", e.op("mul", centred, centred), axes=axes, keepdims=True)
-    return [out, mean, e.op("rsqrt", e.with_scalar("add", var, eps))]
+    found = spread_of(e, wide, axes)
+    return [out, found.mean, e.op("rsqrt", e.with_scalar("add", found.variance, eps))]
 
 
 def _rms_norm(n: Node) -> Value:
@@ -132,9 +129,8 @@ def _mean_variance(n: Node) -> Value:
     count: Dim = product(x.type.shape[a] for a in axes)
     if count == 0:
         return x
-    centred = e.map("sub", x, e.op("reduce_mean", x, axes=axes, keepdims=True))
-    var = e.op("reduce_mean", e.op("mul", centred, centred), axes=axes, keepdims=True)
-    return e.map("div", centred, e.with_scalar("add", e.op("sqrt", var), 1e-9))
+    found = spread_of(e, x, axes)
+    return e.map("div", found.gap, e.with_scalar("add", e.op("sqrt", found.variance), 1e-9))
 
 
 TABLE: dict[str, Handler] = {

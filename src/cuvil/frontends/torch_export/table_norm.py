@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from cuvil.frontends.formula import Term
+from cuvil.frontends.spread import spread_of
 from cuvil.frontends.torch_export.call import Call, Refused, Rule
 from cuvil.ir.core import Value
 from cuvil.ir.types import F32, DType
@@ -37,10 +38,8 @@ def _layer_norm(c: Call) -> Value:
 def _statistics(c: Call, x: Value, axes: Sequence[int]) -> tuple[Value, Value]:
     """The mean over these axes, which stay, and 1 / sqrt(variance + eps)."""
     e = c.e
-    mean = e.op("reduce_mean", x, axes=tuple(axes), keepdims=True)
-    gap = e.map("sub", x, mean)
-    spread = e.op("reduce_mean", e.op("mul", gap, gap), axes=tuple(axes), keepdims=True)
-    return mean, e.op("rsqrt", e.with_scalar("add", spread, c["eps"]))
+    found = spread_of(e, x, axes)
+    return found.mean, e.op("rsqrt", e.with_scalar("add", found.variance, c["eps"]))
 
 
 def _native_layer_norm(c: Call) -> list[Value]:
@@ -88,14 +87,10 @@ def batch_norm_by_itself(c: Call, x: Value) -> Value:
     """By the mean and variance of the batch, over all axes but the channels'."""
     weight, bias = c.tensor_or_none("weight"), c.tensor_or_none("bias")
     dtype = F32 if x.type.dtype.size < 4 else x.type.dtype  # several steps, rounded once
-    e, wide = c.e, Term(c.e, c.e.cast(x, dtype))
-    axes = tuple(i for i in range(x.type.rank) if i != 1)
-
-    def mean(t: Term) -> Term:
-        return Term(e, e.op("reduce_mean", t.value, axes=axes, keepdims=True))
-
-    gap = wide - mean(wide)
-    out = gap * (mean(gap * gap) + float(c["eps"])).map("rsqrt")
+    e = c.e
+    found = spread_of(e, e.cast(x, dtype), [i for i in range(x.type.rank) if i != 1])
+    gap, variance = Term(e, found.gap), Term(e, found.variance)
+    out = gap * (variance + float(c["eps"])).map("rsqrt")
     for name, values in (("mul", weight), ("add", bias)):
         if values is not None:
             column = (values.type.shape[0], *(1,) * (x.type.rank - 2))

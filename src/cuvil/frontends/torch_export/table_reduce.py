@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from cuvil.frontends.spread import spread_of
 from cuvil.frontends.torch_export.call import Call, Rule
 from cuvil.frontends.torch_export.table_arithmetic import choose
 from cuvil.frontends.torch_export.table_slice import cut
@@ -104,10 +105,11 @@ def _spread(c: Call) -> tuple[Value, Value]:
     if x.type.rank == 0:
         x, axes = c.e.reshape(x, (1,)), [0]
     e, dtype = c.e, x.type.dtype
-    mean = e.op("reduce_mean", x, axes=tuple(axes), keepdims=True)
-    gap = e.map("sub", x, mean)
-    total = e.op("reduce_sum", e.op("mul", gap, gap), axes=tuple(axes), keepdims=True)
+    found = spread_of(e, x, axes)
+    if correction == 0:
+        return found.variance, found.mean
     count = count_of(c, x, axes)
+    total = e.map("mul", found.variance, c.as_value(count, dtype))
     if isinstance(correction, float):
         correction = int(correction) if correction.is_integer() else correction
     if isinstance(correction, int):
@@ -115,7 +117,7 @@ def _spread(c: Call) -> tuple[Value, Value]:
     else:
         divisor = e.with_scalar("sub", c.as_value(count, dtype), correction)
         divisor = e.with_scalar("max", divisor, 0)
-    return e.map("div", total, divisor), mean
+    return e.map("div", total, divisor), found.mean
 
 
 def _variance(c: Call) -> Value:

@@ -59,10 +59,11 @@ def _covariance(c: Call, x: Value) -> Value:
         weight = both[0] if len(both) == 1 else e.map("mul", *both)
         weight = e.broadcast(weight, (count,))
         total = e.op("reduce_sum", weight, axes=(0,), keepdims=False)
-        weighted = e.map("mul", x, weight)
-    else:
-        weighted = x
-    mean = e.map("div", e.op("reduce_sum", weighted, axes=(1,), keepdims=True), total)
+    gap = x
+    for _ in range(2):  # a mean is rounded: the gaps to it have one of their own
+        weighted = gap if weight is None else e.map("mul", gap, weight)
+        whole = e.op("reduce_sum", weighted, axes=(1,), keepdims=True)
+        gap = e.map("sub", gap, e.map("div", whole, total))
     left = total
     if correction and weights is not None and weight is not None:
         squares = e.op("reduce_sum", e.map("mul", weight, weights), axes=(0,), keepdims=False)
@@ -71,7 +72,6 @@ def _covariance(c: Call, x: Value) -> Value:
     elif correction:
         left = e.with_scalar("sub", total, correction)
     left = e.with_scalar("max", left, 0)
-    gap = e.map("sub", x, mean)
     scaled = gap if weight is None else e.map("mul", gap, weight)
     products = e.op("matmul", gap, scaled, trans_b=True)
     return e.map("div", products, left)
