@@ -135,8 +135,9 @@ def verify(
 
 
 def dump_ir(model: Any, stage: str = "canonical", **compile_arguments: Any) -> str:
-    """The text of a model at a stage: "captured", "canonical", "fused", "planned", "cxx", "mlir"
-    (captured, without places), or "dot" (the kernels as a graph; "dot:canonical" the operators).
+    """The text of a model at a stage: "captured", "canonical", "fused", "planned", "cxx", "llvm"
+    (for the target), "mlir" (captured, without places), or "dot" (the kernels as a graph;
+    "dot:canonical" the operators).
 
     ``compile_arguments`` are those of :func:`compile` that shape the capture.
     """

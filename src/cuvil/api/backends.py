@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from cuvil.build.library import Watch, build_library
+from cuvil.build.llvm_text import llvm_text
 from cuvil.codegen.abi import emit_abi
 from cuvil.codegen.module import Generated, generate
 from cuvil.ir.core import Module
@@ -52,4 +53,14 @@ def _library(
     return Contents(build_library(sources, target, options, watch))
 
 
-BACKENDS: Mapping[str, Backend] = {"library": Backend(generate, _library)}
+def _llvm(
+    generated: Generated, manifest: Manifest, target: Target, options: Options, watch: Watch | None
+) -> Contents:
+    sources = {**generated.sources, "tables.cpp": emit_abi(manifest)}
+    return Contents(llvm_text(sources, target, options, watch).encode())
+
+
+BACKENDS: Mapping[str, Backend] = {
+    "library": Backend(generate, _library),
+    "llvm": Backend(generate, _llvm),
+}

@@ -34,6 +34,7 @@ from cuvil.api.variants import check_variants, variants_asked, variants_made
 from cuvil.api.verification import AGAIN_SECONDS, check_built
 from cuvil.api.workplace import temporary_folder, working_folder
 from cuvil.build.cache import Cache
+from cuvil.build.llvm_text import llvm_text
 from cuvil.codegen.module import Generated
 from cuvil.errors import InputError, TargetError, UnsupportedOpError
 from cuvil.ir.clone import clone_module
@@ -63,7 +64,7 @@ from cuvil.version import __version__
 
 log = logging.getLogger("cuvil")
 
-STAGES = ("captured", "canonical", "fused", "planned", "cxx", "mlir", "dot")
+STAGES = ("captured", "canonical", "fused", "planned", "cxx", "llvm", "mlir", "dot")
 _TEXT_STAGES = ("captured", "canonical", "fused")
 
 
@@ -237,6 +238,8 @@ class Compiler:
         if kind == "planned":
             return plan_text(lowered.main) + print_module(lowered)
         generated = self._generate(lowered)
+        if kind == "llvm":
+            return llvm_text(generated.sources, self.target, self.options)
         return "\n".join(f"// {name}\n{text}" for name, text in generated.sources.items())
 
     def refusals(self, rule: str) -> dict[str, int] | None:

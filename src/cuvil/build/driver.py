@@ -26,6 +26,8 @@ LINK_FLAGS = (
     "-shared", "--gc-sections", "-s", "-z", "defs", "-z", "now", "-z", "noseparate-code",
     "--hash-style=gnu", "--build-id=none",
 )  # fmt: skip
+OBJECT = ("-c",)
+LLVM_TEXT = ("-S", "-emit-llvm")
 _EXPORTS = "{ global: cuvil_*; local: *; };\n"
 _ERROR_LINES = 12
 _PLACE_HINT = "set CUVIL_CACHE_DIR to a folder that can be written and has space"
@@ -64,19 +66,25 @@ def compile_flags(target: Target, opt_level: int = 3, *, baseline: bool = False)
 
 
 def compile_object(
-    source: str, name: str, flags: Sequence[str], include_dir: Path, scratch: Path
+    source: str,
+    name: str,
+    flags: Sequence[str],
+    include_dir: Path,
+    scratch: Path,
+    make: Sequence[str] = OBJECT,
 ) -> bytes:
-    """One translation unit to an object file's bytes.
+    """One translation unit to an object file's bytes, or what else ``make`` asks for.
 
-    ``scratch`` is a folder for temporary files; ``name`` appears in messages only. Raises
-    TargetError with the compiler's first lines.
+    ``scratch`` is a folder for temporary files; ``name`` appears in messages; C++ unless it ends in
+    .ll. Raises TargetError with the compiler's first lines.
     """
     with _work_folder(scratch) as work:
-        unit = Path(work) / f"{_plain(name.removesuffix('.cpp'))}.cpp"
+        suffix = ".ll" if name.endswith(".ll") else ".cpp"
+        unit = Path(work) / f"{_plain(name.removesuffix(suffix))}{suffix}"
         unit.write_text(source, encoding="utf-8")
         made = Path(work) / "out.o"
         command = [
-            str(compiler_path()), "c++", *flags, "-I", str(include_dir), "-c", str(unit),
+            str(compiler_path()), "c++", *flags, "-I", str(include_dir), *make, str(unit),
             "-o", str(made),
         ]  # fmt: skip
         _call(command, work, f"the C++ compiler refused {name}")

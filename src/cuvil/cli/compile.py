@@ -32,7 +32,7 @@ def compile(
     options: ModelOptions,
     out: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="OUT", help="Where to: .cuvilpkg or .so."),
+        typer.Option("--output", "-o", metavar="OUT", help=f"Where to: {', '.join(FORMS)}."),
     ] = None,
     threads: Annotated[
         int | None, typer.Option(min=1, help="Threads to verify with; default: all cores.")

@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cuvil.runners.base import Runner
+from cuvil.runners.llvm import llvm_runner
 from cuvil.target.base import Target
 
-# By kind of target, and for libraries by architecture.
-RUNNERS: Mapping[tuple[str, str], Runner] = {}
+_LIBRARIES: Mapping[str, Runner] = {}  # by architecture
+# By kind of target and architecture.
+RUNNERS: Mapping[tuple[str, str], Runner] = {
+    **{("library", arch): runner for arch, runner in _LIBRARIES.items()},
+    **{
+        ("llvm", arch): llvm_runner(f"{arch}-linux-gnu", _LIBRARIES.get(arch))
+        for arch in ("x86_64", "aarch64")
+    },
+}
 
 
 def find_runner(target: Target) -> Runner | None:

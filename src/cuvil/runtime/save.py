@@ -37,6 +37,7 @@ def _library(package: Package, path: Path) -> Files:
 PACKAGE = ".cuvilpkg"
 _FORMS: Mapping[str, Form] = {
     ".so": Form("library", "", _library),
+    ".ll": Form("llvm", "llvm", _library),
 }
 FORMS = (PACKAGE, *_FORMS)
 

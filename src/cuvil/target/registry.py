@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from cuvil.errors import TargetError
 from cuvil.target.arm import ARM_TARGETS
 from cuvil.target.base import Target
+from cuvil.target.llvm import PREFIX as LLVM
+from cuvil.target.llvm import as_llvm, llvm_targets
 from cuvil.target.native import native_target
 from cuvil.target.x86 import X86_TARGETS
 
-TARGETS: Mapping[str, Target] = {t.name: t for t in (*X86_TARGETS, *ARM_TARGETS)}
+_MACHINES = (*X86_TARGETS, *ARM_TARGETS)
+TARGETS: Mapping[str, Target] = {t.name: t for t in (*_MACHINES, *llvm_targets(_MACHINES))}
+# Those of the machine that this process runs on.
+_HERE: Mapping[str, Callable[[], Target]] = {
+    "native": native_target,
+    LLVM: lambda: as_llvm(native_target()),
+}
 
 
 def target_names() -> tuple[str, ...]:
     """Every name that :func:`find_target` takes."""
-    return ("native", *TARGETS)
+    return (*_HERE, *TARGETS)
 
 
 def find_target(name: str) -> Target:
-    """The target of that name; "native" is this machine. Raises TargetError for an unknown one."""
-    if name == "native":
-        return native_target()
+    """The target of that name; "native" and "llvm" are this machine.
+
+    Raises TargetError for an unknown one.
+    """
+    if name in _HERE:
+        return _HERE[name]()
     if name not in TARGETS:
         raise TargetError(
             f"there is no target {name!r}", hint=f"choose one of {', '.join(target_names())}"

@@ -1,0 +1,1 @@
+"""Targets that are no library for this process."""
