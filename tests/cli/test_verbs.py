@@ -236,3 +236,21 @@ def test_cache_ls_and_clear(cuvil_cli: Call, package: Path) -> None:
     assert document["entries"] and document["bytes"] > 0
     assert cuvil_cli("cache", "clear", "--json").json["freed"] >= document["bytes"]
     assert cuvil_cli("cache", "ls", "--json").json["entries"] == []
+
+
+def test_several_targets(cuvil_cli: Call, place: Path) -> None:
+    out = place / "all.cuvilpkg"
+    words = ("compile", "net.onnx", "--target", "x86_64_v2,native", "-o", str(out))
+    document = cuvil_cli(*words, "--json").json
+    assert document["targets"] == ["x86_64_v2", "native"] and document["left_out"] == {}
+    assert "for x86_64_v2, native" in cuvil_cli(*words).out
+    told = cuvil_cli("inspect", str(out), "--json").json
+    assert [e["name"] for e in told["targets"]] == ["x86_64_v2", "native"]
+    assert told["loaded_here"] == "native" and told["sizes"]["file"] == out.stat().st_size
+    (line,) = [e for e in cuvil_cli("inspect", str(out)).out.splitlines() if "loaded here" in e]
+    assert line.startswith("native")
+    assert cuvil.load(out)(inputs()["x"]).shape == (3, 3)
+    ran = cuvil_cli("compile", "net.onnx", "--target", "native,z80", "-o", str(out))
+    assert ran.code == 2 and "there is no target 'z80'" in ran.err
+    ran = cuvil_cli("compile", "net.onnx", "--target", "all-available", "-o", "net.so")
+    assert ran.code == 2 and ".cuvilpkg" in ran.err

@@ -17,6 +17,7 @@ from typing import Any
 from cuvil.api.compiler import Compiler
 from cuvil.api.progress import Progress
 from cuvil.api.request import CompileRequest
+from cuvil.api.several import compiler_for
 from cuvil.api.verification import verify_artifact
 from cuvil.ops.custom import CUSTOM, make_custom
 from cuvil.options import Options
@@ -44,7 +45,7 @@ def compile(
     input_spec: Sequence[Any] | None = None,
     dynamic_dims: Any = None,
     constraints: Sequence[str] = (),
-    target: str = "native",
+    target: str | Sequence[str] = "native",
     precision: str = "f32",
     enable_fusion: bool = True,
     verify: bool = True,
@@ -59,14 +60,15 @@ def compile(
     path of an .onnx or .pt2 file. ``example_inputs``: a tuple of arguments or a dict of keyword
     arguments (ONNX: by input name); or ``input_shape`` for one float32 input; or ``input_spec``, a
     list of (name, dtype, shape). ``dynamic_dims`` names the dims that stay symbolic.
-    ``constraints`` are texts such as ``"seq % 8 == 0"``. ``precision`` is "f32" or "bf16", see
-    docs/howto/precision.md. ``options`` may hold "fixed_inputs", the values by name of an ONNX
-    model's inputs that decide shapes: they become constants and leave the call; "input_contents",
-    the shapes of the tensors in inputs that are sequences or optional (None for an optional without
-    a value); "opt_level", "jobs" (compilers at once), "fuel" (rewrites at most), "winograd" and
-    "chains" (False: no minimal filtering in convolutions, none row by row with neighbours),
-    "profile" (True: clocks, so that ``profile`` needs no model), "tune" (docs/howto/tune.md) and
-    "variants" (docs/howto/dynamic.md).
+    ``constraints`` are texts such as ``"seq % 8 == 0"``. ``target`` is a name of `cuvil targets`,
+    or a list of names or "all-available" for a package that holds several (docs/howto/targets.md).
+    ``precision`` is "f32" or "bf16", see docs/howto/precision.md. ``options`` may hold
+    "fixed_inputs", the values by name of an ONNX model's inputs that decide shapes: they become
+    constants and leave the call; "input_contents", the shapes of the tensors in inputs that are
+    sequences or optional (None for an optional without a value); "opt_level", "jobs" (compilers at
+    once), "fuel" (rewrites at most), "winograd" and "chains" (False: no minimal filtering in
+    convolutions, none row by row with neighbours), "profile" (True: clocks, so that ``profile``
+    needs no model), "tune" (docs/howto/tune.md) and "variants" (docs/howto/dynamic.md).
 
     ``profile`` names a file that gets the compilation's profile and the model's: as a page with a
     heat map of the kernels (.html), the heat map alone (.svg), or a Chrome trace of the compilation
@@ -85,7 +87,6 @@ def compile(
         "input_spec": input_spec,
         "dynamic_dims": dynamic_dims,
         "constraints": tuple(constraints),
-        "target": target,
         "precision": precision,
         "enable_fusion": enable_fusion,
         "verify": verify,
@@ -95,18 +96,19 @@ def compile(
         "options": dict(options or {}),
     }
     if model is _OMITTED:
-        return lambda decorated: _decorated(decorated, arguments)
-    return Compiler(CompileRequest(model=model, **arguments)).run()
+        return lambda decorated: _decorated(decorated, target, arguments)
+    return compiler_for(CompileRequest(model=model, **arguments), target).run()
 
 
-def _decorated(model: Any, arguments: Mapping[str, Any]) -> Any:
+def _decorated(model: Any, target: str | Sequence[str], arguments: Mapping[str, Any]) -> Any:
     """A class or function gives a factory of artifacts; anything else is compiled at once."""
     if not isinstance(model, (type, FunctionType)):
-        return Compiler(CompileRequest(model=model, **arguments)).run()
+        return compiler_for(CompileRequest(model=model, **arguments), target).run()
 
     @functools.wraps(model, updated=())
-    def factory(*args: Any, **kwargs: Any) -> Artifact:
-        return Compiler(CompileRequest(model=model(*args, **kwargs), **arguments)).run()
+    def factory(*args: Any, **kwargs: Any) -> Any:
+        made = model(*args, **kwargs)
+        return compiler_for(CompileRequest(model=made, **arguments), target).run()
 
     return factory
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import copy
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from cuvil.api.backends import BACKENDS
 from cuvil.api.built import Built
-from cuvil.api.capture import capture, need_framework
+from cuvil.api.capture import Captured, capture, need_framework
 from cuvil.api.keys import artifact_key, loaded_version, quick_key
 from cuvil.api.manifest import (
     ORIGINS,
@@ -76,8 +77,10 @@ class Compiler:
         request: CompileRequest,
         options: Options | None = None,
         progress: Progress | None = None,
+        capturing: Callable[[CompileRequest], Captured] = capture,
     ) -> None:
         self.request = request
+        self._capture = capturing
         options = options or Options.from_environment()
         if "opt_level" in request.options:
             options = replace(options, opt_level=int(request.options["opt_level"]))
@@ -187,7 +190,7 @@ class Compiler:
 
     def capture(self) -> Source:
         """The captured module, and the model to check against."""
-        captured = capture(self.request)
+        captured = self._capture(self.request)
         return Source(
             captured.module,
             captured.run,
@@ -200,7 +203,9 @@ class Compiler:
                 self._lower(clone_module(captured.module), self.backend.stage), True, threads
             ),
             self.request.precision,
-            lambda target: Compiler(replace(self.request, target=target), self.options).run(),
+            lambda target: Compiler(
+                replace(self.request, target=target), self.options, capturing=lambda _: captured
+            ).run(),
         )
 
     def build(

@@ -13,7 +13,8 @@ import typer
 
 from cuvil.api.built import Built
 from cuvil.api.compiler import Compiler
-from cuvil.cli.models import request_of
+from cuvil.api.several import ALL, SeveralCompiler, compiler_for
+from cuvil.cli.models import request_of, targets_of
 from cuvil.cli.parameters import ModelArgument, ModelOptions
 from cuvil.cli.progress import StageProgress
 from cuvil.cli.text import bytes_text, public_signature, signature_text, table
@@ -22,7 +23,7 @@ from cuvil.errors import InputError
 from cuvil.passes.knobs import choice_text
 from cuvil.runtime.artifact import Artifact
 from cuvil.runtime.profile import time_text
-from cuvil.runtime.save import FORMS, target_of_form
+from cuvil.runtime.save import FORMS, PACKAGE, target_of_form
 from cuvil.tune.table import read_table
 
 
@@ -69,15 +70,22 @@ def compile(
       cuvil compile net.onnx --profile net.html
 
       cuvil compile net.onnx --tune 30
+
+      cuvil compile net.onnx --target x86_64_v3,aarch64
     """
     place = out or Path(re.split(r"[/:.]", _stem(model))[-1] + ".cuvilpkg")
     options = _checked(place, options)
+    target = targets_of(options.target)
+    several = target == ALL or isinstance(target, list)
+    if several and place.suffix != PACKAGE:
+        raise InputError(f"{place} is for one target", hint=f"end it in {PACKAGE}")
+    alone = replace(options, target="native") if several else options
     with StageProgress("compile") as progress:
-        request = request_of(model, options, threads, not no_verify)
+        request = request_of(model, alone, threads, not no_verify)
         request = replace(request, profile=None if profile is None else os.fspath(profile))
         if instrument:
             request = replace(request, options={**request.options, "profile": True})
-        compiler = Compiler(request, progress=progress)
+        compiler = compiler_for(request, target, progress)
         artifact = compiler.run()
     return _outcome(compiler, artifact, artifact.save(place), no_verify, profile)
 
@@ -96,7 +104,7 @@ def _checked(place: Path, options: ModelOptions) -> ModelOptions:
 
 
 def _outcome(
-    compiler: Compiler,
+    compiler: Compiler | SeveralCompiler,
     artifact: Artifact | Built,
     files: list[Path],
     no_verify: bool,
@@ -129,6 +137,10 @@ def _outcome(
     ]
     if artifact.tuning is not None:
         shown += ["", *_tuned(artifact.tuning)]
+    if isinstance(compiler, SeveralCompiler):
+        document |= {"targets": list(compiler.held), "left_out": compiler.left_out}
+        shown.append(f"for {', '.join(compiler.held)}")
+        shown += [f"left out {name}: {why}" for name, why in compiler.left_out.items()]
     if profile is not None:
         document["profile"] = os.fspath(profile)
         rows = [(name, f"{value:.3f}") for name, value in seconds.items()]

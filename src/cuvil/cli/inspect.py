@@ -11,6 +11,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from cuvil.api.compiler import STAGES, Compiler
+from cuvil.cli.bundles import bundle_outcome
 from cuvil.cli.models import (
     artifact_path,
     is_artifact,
@@ -25,6 +26,7 @@ from cuvil.cli.text import bytes_text, facts, public_signature, signature_text, 
 from cuvil.cli.variants import dispatch_table
 from cuvil.cli.verb import Outcome, verb
 from cuvil.errors import InputError
+from cuvil.package.bundle import held_packages
 from cuvil.package.format import Package, open_package
 from cuvil.runtime.loader import load
 from cuvil.tune.table import read_table
@@ -109,6 +111,11 @@ def _profile(
 
 
 def _artifact(package: Package) -> Outcome:
+    held = held_packages(package)
+    return bundle_outcome(package, held) if held else _one(package)
+
+
+def _one(package: Package) -> Outcome:
     manifest = package.manifest
     sizes = {
         "library": len(package.library),

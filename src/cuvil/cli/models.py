@@ -18,6 +18,7 @@ import numpy as np
 from cuvil.api.built import Built
 from cuvil.api.parsing import parse_dynamic, parse_shape, parse_sizes
 from cuvil.api.request import CompileRequest
+from cuvil.api.several import ALL
 from cuvil.api.source import Source
 from cuvil.cli.parameters import ModelOptions
 from cuvil.errors import InputError, InvalidModelError
@@ -114,14 +115,27 @@ def _options(options: ModelOptions) -> dict[str, Any]:
 
 def _check_words(options: ModelOptions) -> None:
     """Raise InputError for a target or constraint that can't be meant."""
-    if options.target not in target_names():
-        names = ", ".join(target_names())
-        raise InputError(f"there is no target {options.target!r}", hint=f"choose one of {names}")
+    _check_target(options.target)
     try:
         for text in options.constraint or ():
             parse_constraint(text)
     except InvalidModelError as error:
         raise InputError(error.message, where=error.where, hint=error.hint) from None
+
+
+def _check_target(name: str) -> None:
+    if name not in target_names():
+        names = ", ".join(target_names())
+        raise InputError(f"there is no target {name!r}", hint=f"choose one of {names}")
+
+
+def targets_of(text: str) -> str | list[str]:
+    """The target that is named, or a list of several. Raises InputError where there is none."""
+    names = text.split(",")
+    for name in names:
+        if name != ALL:
+            _check_target(name)
+    return names if len(names) > 1 else text
 
 
 def runnable(found: Artifact | Built) -> Artifact:

@@ -94,7 +94,12 @@ class ModelOptions:
         typer.Option(metavar="TEXT", help='A fact about dims: "seq % 8 == 0". May be repeated.'),
     ] = None
     target: Annotated[
-        str, typer.Option(metavar="TARGET", help="Machine to build for: see `cuvil targets`.")
+        str,
+        typer.Option(
+            metavar="TARGET",
+            help="What to build for: see `cuvil targets`. `cuvil compile` takes several, A,B, and "
+            "all-available: all that this machine can verify.",
+        ),
     ] = "native"
     precision: Annotated[
         str, typer.Option(metavar="P", help="What products with constants multiply: f32 or bf16.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cuvil.api.running import running_of
-from cuvil.cli.text import table
+from cuvil.cli.text import short_cpu, table
 from cuvil.cli.verb import Outcome, verb
 from cuvil.errors import TargetError
 from cuvil.runtime.save import forms_of
@@ -27,7 +27,7 @@ def targets() -> Outcome:
         (
             e["name"],
             e["triple"],
-            _short(e["cpu"]),
+            short_cpu(e["cpu"]),
             " ".join(e["forms"]),
             e["runs_in"] if e["runs_here"] else "no",
             e["missing"] or "",
@@ -36,12 +36,6 @@ def targets() -> Outcome:
     ]
     headers = ["target", "triple", "CPU", "saved as", "runs here", "missing"]
     return Outcome({"targets": entries}, (table(headers, rows),))
-
-
-def _short(cpu: str) -> str:
-    """A CPU's name without the list of features that it may carry."""
-    name, more, _ = cpu.partition("+")
-    return f"{name}+..." if more else name
 
 
 def _entry(name: str) -> dict[str, Any]:

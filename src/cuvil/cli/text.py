@@ -74,3 +74,9 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]], title: str =
     for row in rows:
         made.add_row(*[Text(str(cell)) for cell in row])
     return made
+
+
+def short_cpu(cpu: str) -> str:
+    """A CPU's name without the list of features that it may carry."""
+    name, more, _ = cpu.partition("+")
+    return f"{name}+..." if more else name

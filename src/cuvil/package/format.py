@@ -46,17 +46,19 @@ class Package:
     """An opened package. The weights stay mapped, read-only, until :meth:`close`.
 
     ``weights_address`` is their place in memory (0 for none), ``weights`` the same as an array of
-    bytes, ``parts`` the extra parts by name.
+    bytes, ``parts`` the extra parts by name. ``bundle`` is the package that holds this one, None if
+    it is a file of its own.
     """
 
     def __init__(
-        self, path: Path, manifest: Manifest, head: bytes, index: Mapping[str, Any],
+        self, path: Path, manifest: Manifest, library: bytes, parts: Mapping[str, bytes],
         mapping: mmap.mmap | None, weights: np.ndarray[Any, Any],
     ) -> None:  # fmt: skip
         self.path = path
         self.manifest = manifest
-        self.library = _section(head, index["library"])
-        self.parts = {name: _section(head, place) for name, place in index["parts"].items()}
+        self.library = library
+        self.parts = dict(parts)
+        self.bundle: Package | None = None
         self.weights = weights
         self.weights_address = int(weights.__array_interface__["data"][0]) if weights.size else 0
         self._mapping = mapping
@@ -68,7 +70,7 @@ class Package:
         """
         value = hash64(self.weights) if found is None else found
         if f"{value:016x}" != self.manifest.weights_hash64:
-            raise _bad(self.path, "its weights were altered or damaged")
+            raise bad_package(self.path, "its weights were altered or damaged")
 
     def close(self) -> None:
         """Unmap the weights; ``weights`` may not be used any more."""
@@ -222,17 +224,19 @@ def open_package(path: StrPath) -> Package:
         head, index_bytes = _read_head(place, descriptor, size)
         index, manifest = _read_index(place, head, index_bytes)
         if len(head) + manifest.weights_bytes != size:
-            raise _bad(place, "its sizes contradict each other")
+            raise bad_package(place, "its sizes contradict each other")
+        library = _section(head, index["library"])
+        parts = {name: _section(head, at) for name, at in index["parts"].items()}
         if not manifest.weights_bytes:
-            return Package(place, manifest, head, index, None, np.empty(0, np.uint8))
+            return Package(place, manifest, library, parts, None, np.empty(0, np.uint8))
         mapping = mmap.mmap(descriptor, size, prot=mmap.PROT_READ, flags=mmap.MAP_SHARED)
         _ask_for_huge_pages(mapping)
     except (OSError, OverflowError) as error:
-        raise _bad(place, f"it can't be read: {error}") from None
+        raise bad_package(place, f"it can't be read: {error}") from None
     finally:
         os.close(descriptor)
     weights = np.frombuffer(mapping, np.uint8, manifest.weights_bytes, len(head))
-    return Package(place, manifest, head, index, mapping, weights)
+    return Package(place, manifest, library, parts, mapping, weights)
 
 
 def _ask_for_huge_pages(mapping: mmap.mmap) -> None:
@@ -242,7 +246,8 @@ def _ask_for_huge_pages(mapping: mmap.mmap) -> None:
             mapping.madvise(mmap.MADV_HUGEPAGE)
 
 
-def _bad(path: Path, why: str, hint: str = _AGAIN) -> ArtifactError:
+def bad_package(path: Path, why: str, hint: str = _AGAIN) -> ArtifactError:
+    """The error for a package that can't be used."""
     return ArtifactError(f"cannot use the package {path}: {why}", hint=hint)
 
 
@@ -253,10 +258,10 @@ def _open_file(path: Path) -> int:
     except (OSError, ValueError) as error:
         missing = getattr(error, "errno", None) in (errno.ENOENT, errno.ENOTDIR)
         why = "there is no such file" if missing else str(error)
-        raise _bad(path, why, "check the path") from None
+        raise bad_package(path, why, "check the path") from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise _bad(path, "it is not a regular file", "give the path of a .cuvilpkg file")
+        raise bad_package(path, "it is not a regular file", "give the path of a .cuvilpkg file")
     return descriptor
 
 
@@ -264,26 +269,26 @@ def _read_head(path: Path, descriptor: int, size: int) -> tuple[bytes, int]:
     """(everything before the weights, the index's length), with the head's checksum verified."""
     header = os.pread(descriptor, _HEADER.size, 0)
     if not header:
-        raise _bad(path, "it is empty")
+        raise bad_package(path, "it is empty")
     if header[:8] != MAGIC[: len(header)]:
-        raise _bad(path, "it is not a Cuvil package", "give the path of a .cuvilpkg file")
+        raise bad_package(path, "it is not a Cuvil package", "give the path of a .cuvilpkg file")
     if len(header) < _HEADER.size:
-        raise _bad(path, f"it is truncated to {size} bytes")
+        raise bad_package(path, f"it is truncated to {size} bytes")
     _, version, header_bytes, file_bytes, head_bytes, index_bytes, digest = _HEADER.unpack(header)
     if version != FORMAT_VERSION:
-        raise _bad(
+        raise bad_package(
             path, f"it has format version {version}; this cuvil reads version {FORMAT_VERSION}",
             "upgrade cuvil, or compile the model again with this version",
         )  # fmt: skip
     if file_bytes > size:
-        raise _bad(path, f"it is truncated: {size} of {file_bytes} bytes are there")
+        raise bad_package(path, f"it is truncated: {size} of {file_bytes} bytes are there")
     if file_bytes < size:
-        raise _bad(path, f"it has {size - file_bytes} bytes too many")
+        raise bad_package(path, f"it has {size - file_bytes} bytes too many")
     if header_bytes != _HEADER.size or not header_bytes + index_bytes <= head_bytes <= size:
-        raise _bad(path, "its header is damaged")
+        raise bad_package(path, "its header is damaged")
     body = _read(descriptor, _HEADER.size, head_bytes - _HEADER.size)
     if _head_digest(header, body) != digest:
-        raise _bad(path, "it was altered or damaged (its checksum does not match)")
+        raise bad_package(path, "it was altered or damaged (its checksum does not match)")
     return header + body, index_bytes
 
 
@@ -310,13 +315,13 @@ def _read_index(path: Path, head: bytes, index_bytes: int) -> tuple[dict[str, An
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         fits = False
     if not fits:
-        raise _bad(path, "its index is damaged")
+        raise bad_package(path, "its index is damaged")
     try:
         manifest = Manifest.from_json(_section(head, index["manifest"]))
     except ArtifactError as error:
-        raise _bad(path, error.message, error.hint or _AGAIN) from None
+        raise bad_package(path, error.message, error.hint or _AGAIN) from None
     if hashlib.sha256(_section(head, index["library"])).hexdigest() != manifest.library_sha256:
-        raise _bad(path, "its library is not the one its manifest names")
+        raise bad_package(path, "its library is not the one its manifest names")
     return index, manifest
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from cuvil.errors import ArtifactError, InputError
 from cuvil.options import threads_of_environment
+from cuvil.package.bundle import held_packages
 from cuvil.package.format import Package, StrPath, open_package
 from cuvil.package.manifest import Manifest
 from cuvil.runtime.artifact import Artifact
@@ -35,7 +36,7 @@ def load(
     verify_weights: bool = True,
     functions: Mapping[str, Function] | None = None,
 ) -> Artifact:
-    """Load a package.
+    """Load a package; of one for several targets the best that this machine can run.
 
     ``threads`` None takes CUVIL_THREADS, else the package's own number, else as many as this
     process may use; 1 runs on the calling thread alone. ``verify_weights`` False skips
@@ -50,7 +51,7 @@ def load(
         raise InputError(f"path is {path!r}", hint="give the path of a .cuvilpkg file")
     if threads is None:
         threads = threads_of_environment()
-    package = open_package(path)
+    package = _for_this_machine(open_package(path))
     manifest = package.manifest
     tree = CallTree.read(manifest)
     host = manifest.extra.get("host")
@@ -71,6 +72,36 @@ def load(
         late = bool(manifest.signature.late)
         return (LateInProcessArtifact if late else InProcessArtifact)(model, tree, called)
     return make_artifact(model, tree) if plan is None else HostArtifact(model, tree, plan)
+
+
+def _for_this_machine(package: Package) -> Package:
+    """The package itself, or of a bundle the one to load here."""
+    held = held_packages(package)
+    if not held:
+        return package
+    name = best_target({name: item.manifest for name, item in held.items()})
+    if name is None:
+        raise ArtifactError(
+            f"{package.path} is for {', '.join(held)}; this machine runs none of them in a process",
+            hint="compile the model for this machine",
+        )
+    return held[name]
+
+
+def best_target(manifests: Mapping[str, Manifest]) -> str | None:
+    """The name of the one to load on this machine, None if there is none: it was made for the most
+    features of its CPU, and is the first of those."""
+    flags = cpu_flags()
+    fitting = [
+        name
+        for name, manifest in manifests.items()
+        if manifest.extra.get("kind", "library") == "library"
+        and machine_fault(
+            manifest.target, manifest.cpu_features, platform.system(), platform.machine(), flags
+        )
+        is None
+    ]
+    return max(fitting, key=lambda name: len(manifests[name].cpu_features), default=None)
 
 
 def _host_functions(

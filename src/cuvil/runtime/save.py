@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cuvil.errors import ArtifactError, TargetError
+from cuvil.package.bundle import held_packages
 from cuvil.package.format import Package, StrPath, write_package
 
 _HEADER = Path(__file__).resolve().parent.parent / "native" / "abi.h"
@@ -53,20 +54,31 @@ def forms_of(kind: str) -> tuple[str, ...]:
     return (PACKAGE, *(suffix for suffix, form in _FORMS.items() if form.kind == kind))
 
 
+def _kind(package: Package) -> str:
+    return str(package.manifest.extra.get("kind", "library"))
+
+
 def save_artifact(package: Package, source: Any, path: StrPath) -> list[Path]:
     """Write ``package`` to ``path`` in the form of its suffix; returns the files written.
 
-    A form of another kind of target than the package's is built from ``source``, what the package
-    was compiled from. Raises TargetError for another suffix, or a form that can't be had from this
-    package, ArtifactError where the file can't be written. Every file appears whole or not at all.
+    A package that came in a bundle is saved as the whole of it. A form of another kind of target is
+    taken from the bundle, or built from ``source``, what the package was compiled from. Raises
+    TargetError for another suffix, or a form that can't be had from this package, ArtifactError
+    where the file can't be written. Every file appears whole or not at all.
     """
     place = Path(path)
-    kind = package.manifest.extra.get("kind", "library")
+    kind = _kind(package)
     form = _FORMS.get(place.suffix)
+    if package.bundle is not None and place.suffix == PACKAGE:
+        return save_package(package.bundle, place)
+    if package.bundle is not None and form is not None and form.kind != kind:
+        for other in held_packages(package.bundle).values():
+            if _kind(other) == form.kind:
+                return save_package(other, place)
     retarget = getattr(source, "retarget", None)
     if form is not None and form.kind != kind and form.target and retarget is not None:
-        other: list[Path] = retarget(form.target).save(place)
-        return other
+        files: list[Path] = retarget(form.target).save(place)
+        return files
     return save_package(package, place)
 
 
@@ -83,7 +95,7 @@ def save_package(package: Package, path: StrPath) -> list[Path]:
         weights = [(0, package.weights)] if package.weights.size else []
         write_package(target, package.manifest, package.library, weights, package.parts)
         return [target]
-    kind = package.manifest.extra.get("kind", "library")
+    kind = _kind(package)
     form = _FORMS.get(target.suffix)
     if form is None or form.kind != kind:
         hint = f"the forms are {', '.join(forms_of(kind))}"

@@ -1,0 +1,60 @@
+"""What is shown of a package that holds several targets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from cuvil.cli.text import bytes_text, facts, public_signature, short_cpu, signature_text, table
+from cuvil.cli.verb import Outcome
+from cuvil.package.format import Package
+from cuvil.runtime.loader import best_target
+
+
+def bundle_outcome(package: Package, held: Mapping[str, Package]) -> Outcome:
+    """The model's type, and a line for each held package, with the one that is loaded here."""
+    manifest = package.manifest
+    type_text = signature_text(public_signature(manifest))
+    best = best_target({name: item.manifest for name, item in held.items()})
+    size = package.path.stat().st_size
+    entries = [
+        {
+            **json.loads(item.manifest.to_json()),
+            "name": name,
+            "sizes": {
+                "library": len(item.library),
+                "weights": item.weights.size,
+                **{part: len(data) for part, data in item.parts.items()},
+            },
+        }
+        for name, item in held.items()
+    ]
+    rows = [
+        (
+            name,
+            f"{item.manifest.target}, {short_cpu(item.manifest.cpu)}",
+            bytes_text(len(item.library)),
+            bytes_text(item.weights.size),
+            "loaded here" if name == best else "",
+        )
+        for name, item in held.items()
+    ]
+    document = {
+        "name": manifest.name,
+        "type": type_text,
+        "targets": entries,
+        "loaded_here": best,
+        "sizes": {"weights": manifest.weights_bytes, "file": size},
+    }
+    shown: list[RenderableType] = [Text(type_text)]
+    if facts(manifest.signature):
+        shown.append(Text("where " + "\n      ".join(facts(manifest.signature))))
+    shown += ["", table(["target", "machine", ">code", ">weights", ""], rows)]
+    shown.append(
+        f"{bytes_text(size)} in all; weights that are equal are there once: "
+        f"{bytes_text(manifest.weights_bytes)}"
+    )
+    return Outcome(document, tuple(shown))
