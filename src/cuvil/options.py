@@ -52,3 +52,9 @@ def threads_of_environment(environ: Mapping[str, str] | None = None) -> int | No
             f"CUVIL_THREADS is {text!r}", hint="set it to a whole number of at least 1"
         )
     return int(text) if text else None
+
+
+def variant_of_environment(environ: Mapping[str, str] | None = None) -> str:
+    """CUVIL_VARIANT: the variant that libraries with several are to run; empty for the best."""
+    env = os.environ if environ is None else environ
+    return env.get("CUVIL_VARIANT", "").strip()

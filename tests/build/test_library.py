@@ -12,7 +12,14 @@ import pytest
 
 from cuvil.build.driver import compile_flags, compile_object, link
 from cuvil.build.includes import included, needed_core
-from cuvil.build.library import NATIVE_DIR, build_library, core_id, native_sources
+from cuvil.build.library import (
+    NATIVE_DIR,
+    TABLES,
+    build_library,
+    built_variants,
+    core_id,
+    native_sources,
+)
 from cuvil.build.store import ObjectStore, digest_of
 from cuvil.codegen.abi import emit_abi
 from cuvil.errors import TargetError
@@ -49,7 +56,7 @@ def test_a_library_needs_nothing_and_offers_only_its_interface() -> None:
     header = (NATIVE_DIR / "abi.h").read_text()
     declared = {line.split("(")[0].split()[-1].lstrip("*") for line in header.splitlines()
                 if line.startswith("CUVIL_API ")}  # fmt: skip
-    assert offered == declared and len(declared) == 16
+    assert offered == declared and len(declared) == 18
     assert {name for name, defined in symbols.items() if not defined} <= WEAK
     assert not any(s[1] & WRITE and s[1] & EXECUTE for s in elf.segments)
     assert any(s[0] == PT_LOAD and s[1] & EXECUTE for s in elf.segments)
@@ -152,7 +159,8 @@ def test_every_target_builds(name: str) -> None:
     target = find_target(name)
     made = samples.pair()
     manifest = replace(made.manifest, target=target.triple, cpu_features=target.cpu_features)
-    units = {"tables": emit_abi(manifest), "model": made.code}
+    variants = built_variants({"model": made.code}, target)
+    units = {TABLES: emit_abi(manifest, variants), "model": made.code}
     elf = Elf(build_library(units, target, Options(samples.cache_dir())))
     assert elf.machine == {"x86_64": 62, "aarch64": 183}[target.arch]
     assert DT_NEEDED not in elf.tags()

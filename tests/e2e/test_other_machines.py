@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +23,12 @@ from tests.verify.models import small_model
 MODEL, EXAMPLE = torch.nn.Linear(3, 2), (torch.ones(2, 3),)
 
 
+@pytest.fixture
+def no_emulator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+
+
+@pytest.mark.usefixtures("no_emulator")
 def test_another_machines_artifact_is_saved_and_not_called(tmp_path: Path) -> None:
     built = cuvil.compile(MODEL, EXAMPLE, target="aarch64", verify=False)
     (path,) = built.save(tmp_path / "net.cuvilpkg")
@@ -35,10 +42,12 @@ def test_another_machines_artifact_is_saved_and_not_called(tmp_path: Path) -> No
         cuvil.load(path)
 
 
+@pytest.mark.usefixtures("no_emulator")
 def test_another_machines_artifact_cannot_be_verified_here() -> None:
     with pytest.raises(TargetError, match="can't be verified") as caught:
         cuvil.compile(MODEL, EXAMPLE, target="aarch64")
     assert "verify=False" in caught.value.hint
+    assert "qemu-aarch64 is not installed" in str(caught.value)
 
 
 def _without(names: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:

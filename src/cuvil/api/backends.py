@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from cuvil.build.library import Watch, build_library
+from cuvil.build.library import TABLES, Watch, build_library, built_variants
 from cuvil.build.llvm_text import llvm_text
 from cuvil.codegen.abi import emit_abi
 from cuvil.codegen.module import Generated, generate
@@ -49,7 +49,8 @@ class Backend:
 def _library(
     generated: Generated, manifest: Manifest, target: Target, options: Options, watch: Watch | None
 ) -> Contents:
-    sources = {**generated.sources, "tables.cpp": emit_abi(manifest)}
+    variants = built_variants(generated.sources, target)
+    sources = {**generated.sources, TABLES: emit_abi(manifest, variants)}
     return Contents(build_library(sources, target, options, watch))
 
 

@@ -18,6 +18,7 @@ from cuvil.api.manifest import (
     ORIGINS,
     call_of,
     extra_of,
+    machine_of,
     plain,
     profile_of,
     python_functions,
@@ -366,6 +367,7 @@ class Compiler:
                 "precision": self.request.precision,
                 "intermediates": str(generated.intermediates),
                 "kind": self.target.kind,
+                **machine_of(self.target, generated.sources),
             },
         )
         with self.stages.stage("build"):

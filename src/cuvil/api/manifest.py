@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cuvil.analysis.cost import kernel_cost
+from cuvil.build.library import built_variants
 from cuvil.errors import ShapeConstraintError
 from cuvil.ir.control import inner_checks
 from cuvil.ir.core import Function, Module, Op
@@ -68,6 +69,18 @@ def extra_of(
         | ({"host_functions": functions} if functions else {})
         | ({} if profile is None else {"profile": profile})
         | ({} if tuning is None else {"tuning": tuning.as_dict()})
+    )
+
+
+def machine_of(target: Target, sources: Mapping[str, str]) -> dict[str, Any]:
+    """The manifest's ``extra`` of what machines run it: the least kernel of the system, and the
+    variants that a library with these generated sources has."""
+    variants = [
+        {"name": v.name, "cpu": v.mcpu, "cpu_features": v.features, "vector_bits": v.vector_bits}
+        for v in built_variants(sources, target)
+    ]
+    return ({"min_kernel": target.min_kernel} if target.min_kernel else {}) | (
+        {"variants": variants} if variants else {}
     )
 
 

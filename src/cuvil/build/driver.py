@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from cuvil.errors import TargetError
-from cuvil.target.base import Target
+from cuvil.target.base import Target, Variant
 
 CXX_FLAGS = (
     "-std=c++17", "-fno-exceptions", "-fno-rtti", "-fPIC", "-fvisibility=hidden",
@@ -56,12 +56,22 @@ def compiler_version() -> str:
         return f"unknown ({compiler_path()})"
 
 
-def compile_flags(target: Target, opt_level: int = 3, *, baseline: bool = False) -> list[str]:
-    """Flags that decide an object's code; ``baseline`` is for code that any CPU must run."""
+def compile_flags(
+    target: Target,
+    opt_level: int = 3,
+    *,
+    baseline: bool = False,
+    variant: Variant | None = None,
+) -> list[str]:
+    """Flags that decide an object's code; ``baseline`` is for code that any CPU must run,
+    ``variant`` for that of one kind of CPU among several."""
     mcpu = target.baseline_mcpu if baseline else target.mcpu
+    defines, more = target.defines, target.cxx_flags
+    if variant is not None:
+        mcpu, defines = variant.mcpu, target.variant_defines(variant)
+        more = (*more, *variant.cxx_flags)
     return [
-        "-target", target.triple, f"-mcpu={mcpu}", f"-O{opt_level}", *CXX_FLAGS,
-        *target.defines, *target.cxx_flags,
+        "-target", target.triple, f"-mcpu={mcpu}", f"-O{opt_level}", *CXX_FLAGS, *defines, *more
     ]  # fmt: skip
 
 
@@ -99,11 +109,7 @@ def link(objects: Mapping[str, bytes], target: Target, scratch: Path) -> bytes:
     if "linux" not in target.triple:
         raise TargetError(f"linking for {target.triple} is not supported", stage="build")
     with _work_folder(scratch) as work:
-        paths = []
-        for index, (name, data) in enumerate(objects.items()):
-            path = Path(work) / f"{index}_{_plain(name)}.o"
-            path.write_bytes(data)
-            paths.append(str(path))
+        paths = _written(objects, Path(work))
         exports = Path(work) / "exports.map"
         exports.write_text(_EXPORTS)
         made = Path(work) / "out.so"
@@ -113,6 +119,29 @@ def link(objects: Mapping[str, bytes], target: Target, scratch: Path) -> bytes:
         ]  # fmt: skip
         _call(command, work, "the linker refused the model's objects")
         return made.read_bytes()
+
+
+def link_program(objects: Mapping[str, bytes], scratch: Path) -> bytes:
+    """Objects (by name) to a static program that begins at ``_start``; raises TargetError."""
+    with _work_folder(scratch) as work:
+        paths = _written(objects, Path(work))
+        made = Path(work) / "out"
+        command = [
+            str(compiler_path()), "ld.lld", "-static", "--gc-sections", "-s", "--build-id=none",
+            "-e", "_start", *paths, "-o", str(made),
+        ]  # fmt: skip
+        _call(command, work, "the linker refused the program's objects")
+        return made.read_bytes()
+
+
+def _written(objects: Mapping[str, bytes], folder: Path) -> list[str]:
+    """The paths of the objects' files."""
+    paths = []
+    for index, (name, data) in enumerate(objects.items()):
+        path = folder / f"{index}_{_plain(name)}.o"
+        path.write_bytes(data)
+        paths.append(str(path))
+    return paths
 
 
 @contextlib.contextmanager

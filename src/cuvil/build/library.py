@@ -12,16 +12,23 @@ from typing import Any
 from cuvil.build.driver import compile_flags, compile_object, compiler_version, link
 from cuvil.build.includes import included, needed_core
 from cuvil.build.store import ObjectStore, digest_of
+from cuvil.errors import TargetError
 from cuvil.options import Options
-from cuvil.target.base import Target
+from cuvil.target.base import Target, Variant
 
 # Called with name, start and end (seconds of the monotonic clock), and facts.
 Watch = Callable[[str, float, float, Mapping[str, Any]], None]
 
+TABLES = "tables.cpp"
+"""The unit of the model's description, which the C interface reads."""
 NATIVE_DIR = Path(__file__).resolve().parent.parent / "native"
 _BEFORE_CPU_CHECK = "core_abi.cpp"  # runs before the CPU is known to fit: built for the baseline
 _POOL = "core_threads.cpp"
 _PROFILE = "core_profile.cpp"
+# What a library has once, whatever the number of its variants (native/shared.hpp).
+_ONCE = frozenset(
+    {_BEFORE_CPU_CHECK, _POOL, _PROFILE, "core_mem.cpp", "core_host_call.cpp", TABLES}
+)
 
 
 @dataclass(frozen=True)
@@ -51,6 +58,7 @@ def build_library(
     units = _core_units(sources, native, target, options)
     flags = tuple(compile_flags(target, options.opt_level))
     units += [_Unit(name, source, flags) for name, source in sorted(sources.items())]
+    units = _with_variants(units, built_variants(sources, target), target, options)
     store = ObjectStore(options.cache_dir / "objects")
     scratch = options.cache_dir / "tmp"
     version = compiler_version()
@@ -74,6 +82,42 @@ def build_library(
     if watch is not None:
         watch("link", start, time.perf_counter(), {"bytes": len(library)})
     return library
+
+
+def built_variants(sources: Mapping[str, str], target: Target) -> tuple[Variant, ...]:
+    """Those of the target's variants that a model with these generated sources is built for."""
+    needed = set(needed_core(sources.values(), native_sources()))
+    return tuple(v for v in target.variants if not v.units or needed & set(v.units))
+
+
+def _with_variants(
+    units: list[_Unit], variants: tuple[Variant, ...], target: Target, options: Options
+) -> list[_Unit]:
+    """The units that a library has once, for any CPU of the target, and the others as often as it
+    has variants."""
+    if not variants:
+        return units
+    if any(u.name == _PROFILE for u in units):
+        raise TargetError(
+            f"a profile is of the code for one CPU; {target.name} has several",
+            hint="compile with target='native' to profile",
+            stage="build",
+        )
+    baseline = tuple(compile_flags(target, options.opt_level, baseline=True))
+    shared = ("-UCUVIL_VEC_BYTES", "-DCUVIL_VEC_BYTES=16", "-DCUVIL_HAS_VARIANTS=1")
+    found = []
+    for unit in units:
+        if unit.name in _ONCE:
+            extra = unit.flags[len(baseline) :]
+            found.append(_Unit(unit.name, unit.source, (*baseline, *extra, *shared)))
+    for variant in variants:
+        flags = tuple(compile_flags(target, options.opt_level, variant=variant))
+        found += [
+            _Unit(f"{variant.name}_{u.name}", u.source, flags)
+            for u in units
+            if u.name not in _ONCE
+        ]
+    return found
 
 
 def native_sources() -> dict[str, str]:

@@ -28,6 +28,7 @@ from cuvil.cli.verb import Outcome, verb
 from cuvil.errors import InputError
 from cuvil.package.bundle import held_packages
 from cuvil.package.format import Package, open_package
+from cuvil.package.manifest import Manifest
 from cuvil.runtime.loader import load
 from cuvil.tune.table import read_table
 
@@ -110,6 +111,19 @@ def _profile(
     return Outcome(found.as_dict(), (*shown_profile(found), *write_trace(trace, found)))
 
 
+def _machines(manifest: Manifest) -> list[tuple[str, str]]:
+    """The least kernel of the system, and the code that is chosen from at load."""
+    kernel, variants = manifest.extra.get("min_kernel"), manifest.extra.get("variants", ())
+    rows = [("system", f"Linux {kernel} or later, any libc")] if kernel else []
+    if variants:
+        names = [
+            v["name"] + (f" ({v['vector_bits']}-bit vectors)" if v["vector_bits"] else "")
+            for v in variants
+        ]
+        rows.append(("variants", f"{', '.join(names)}: the first that the CPU runs"))
+    return rows
+
+
 def _artifact(package: Package) -> Outcome:
     held = held_packages(package)
     return bundle_outcome(package, held) if held else _one(package)
@@ -136,6 +150,7 @@ def _one(package: Package) -> Outcome:
         ("target", f"{manifest.target}, {manifest.cpu}"),
         ("precision", str(manifest.extra.get("precision", "f32"))),
         ("CPU features", " ".join(manifest.cpu_features) or "baseline"),
+        *_machines(manifest),
         ("source", ", ".join(f"{k} {v}" for k, v in manifest.source.items() if v)),
         ("written by", f"cuvil {manifest.cuvil_version}, format {manifest.format_version}"),
         *[(f"{name} size", bytes_text(size)) for name, size in sizes.items()],

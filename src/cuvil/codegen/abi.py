@@ -10,7 +10,8 @@ from cuvil.ir.signature import Signature, TensorSpec
 from cuvil.ir.types import DType
 from cuvil.sym.constraint import Constraint, in_words
 from cuvil.sym.expr import symbols_of
-from cuvil.target.features import X86_FEATURES
+from cuvil.target.base import Variant, namespace_of
+from cuvil.target.features import CPU_FEATURES
 
 _DLPACK_CODES: Mapping[str, int] = {
     "bf16": 4, "f8e4m3fn": 10, "f8e4m3fnuz": 11, "f8e5m2": 12, "f8e5m2fnuz": 13, "f8e8m0fnu": 14,
@@ -38,12 +39,13 @@ def dlpack_code(dtype: DType) -> int:
     return {"i": 0, "u": 1, "f": 2, "b": 6}[dtype.kind] if found is None else found
 
 
-def emit_abi(face: Face) -> str:
-    """C++ text that defines ``cuvil::model_tables``. Raises InvalidModelError on a bad face."""
+def emit_abi(face: Face, variants: Sequence[Variant] = ()) -> str:
+    """C++ text that defines ``cuvil::model_tables``, over the code of ``variants``, the best first;
+    without any over the one code for the face's CPU. Raises InvalidModelError on a bad face."""
     signature = face.signature
     signature.check()
     names = {s.name: f"s{i}" for i, s in enumerate(signature.symbols)}
-    parts = ['#include "abi.hpp"\n\nnamespace cuvil {\nnamespace {\n']
+    parts = ['#include "abi.hpp"\n', *map(_declared, variants), "namespace cuvil {\nnamespace {\n"]
     for prefix, specs in (("in", signature.inputs), ("out", signature.outputs)):
         for index, spec in enumerate(specs):
             parts.append(_shape_function(f"{prefix}{index}", spec, names))
@@ -56,14 +58,13 @@ def emit_abi(face: Face) -> str:
     parts.append(_table("ConstraintTable", "constraints", [
         f"{{{c_string(c.text)}, {c_string(in_words(c.origin))}}}" for c in signature.numbered
     ]))  # fmt: skip
-    bits = _cpu_bits(face)
-    parts.append(_table("CpuBit", "cpu_bits", bits))
+    parts.append(_variant_tables(face, variants))
     parts.append(f"constexpr char description[] =\n    {_long_string(face.describe())};\n")
-    counts = (signature.inputs, signature.outputs, signature.symbols, signature.constraints, bits)
+    counts = (signature.inputs, signature.outputs, signature.symbols, signature.constraints)
     parts.append(
         "\n}  // namespace\n\nconst ModelTables model_tables = {\n    "
-        + ", ".join(str(len(c)) for c in counts)
-        + ",\n    inputs, outputs, symbols, constraints, cpu_bits, broken_constraint,\n"
+        + ", ".join(str(len(c)) for c in (*counts, variants or ("",)))
+        + ",\n    inputs, outputs, symbols, constraints, variants, broken_constraint,\n"
         + f"    {face.weights_bytes}u, description,\n}};\n\n}}  // namespace cuvil\n"
     )
     return "\n".join(parts)
@@ -165,10 +166,38 @@ def _symbol_table(signature: Signature) -> str:
     return _table("SymbolTable", "symbols", rows)
 
 
-def _cpu_bits(face: Face) -> list[str]:
-    if not face.target.startswith("x86_64"):
-        return []
-    found = (X86_FEATURES[name] for name in face.cpu_features)
+def _variant_tables(face: Face, variants: Sequence[Variant]) -> str:
+    """What each code needs of the CPU, and where it begins."""
+    chosen = [(v.name, v.features, v.vector_bits, namespace_of(v)) for v in variants]
+    texts, rows = [], []
+    for name, features, vector_bits, space in chosen or [("", face.cpu_features, 0, "cuvil")]:
+        bits = _cpu_bits(face.target, features)
+        label = f"{name}_bits" if name else "cpu_bits"
+        texts.append(_table("CpuBit", label, bits))
+        run, size = f"{space}::model::run", f"{space}::model::workspace_bytes"
+        if name:  # its RunContext is the same struct under another name
+            run = f"reinterpret_cast<RunFn>({run})"
+        rows.append(f"{{{c_string(name)}, {len(bits)}, {label}, {vector_bits}, {run}, {size}}}")
+    # Not constexpr: a cast stands in it. The compiler makes constant data of it all the same.
+    table = "".join(f"    {row},\n" for row in rows)
+    return "\n".join([*texts, f"const VariantTable variants[] = {{\n{table}}};\n"])
+
+
+def _declared(variant: Variant) -> str:
+    space = namespace_of(variant)
+    return f"""namespace {space} {{
+struct RunContext;
+namespace model {{
+void run(const RunContext& rc);
+int64_t workspace_bytes(const int64_t* symbols, int32_t threads);
+}}  // namespace model
+}}  // namespace {space}
+"""
+
+
+def _cpu_bits(triple: str, features: Sequence[str]) -> list[str]:
+    known = CPU_FEATURES.get(triple.split("-", 1)[0], {})
+    found = (known[name] for name in features if name in known)
     return [
         f"{{{c_string(f.name)}, {f.leaf:#x}u, {f.subleaf}, {f.register}, {f.bit}}}" for f in found
     ]

@@ -248,6 +248,9 @@ def _winograd(op: Op, main: Op, facts: Facts, target: Target) -> Kernel:
     channels = sizes["c"]
     assert isinstance(channels, int)
     group = call.tuned("group")
+    if target.variants and not group:  # one size for all of them, as scratch memory is
+        group = winograd_group(m, channels, target)
+        call.set("group", group)
     call.set("scratch", call.scratch(winograd_scratch(m, channels, target, group)))
     if call.plain():
         call.set("y", call.names[0])

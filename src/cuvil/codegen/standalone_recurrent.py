@@ -56,7 +56,7 @@ class _Layer:
         self.op = op
         self.call = NativeCall(op, facts)
         self.kind = op.short
-        self.lanes, self.nr = target.vec_bytes // 4, target.nr
+        self.lanes, self.nr = target.recurrent_lanes, target.nr
         self.hidden: int = op.attrs["hidden"]
         # Of bf16: x, w and r; the native struct has them as floats.
         self.pairs = op.operands[0].type.dtype == BF16

@@ -95,6 +95,15 @@ CUVIL_API int32_t cuvil_create(const void* weights, uint64_t weights_bytes, cuvi
                                cuvil_model** model, cuvil_status* status);
 CUVIL_API void cuvil_destroy(cuvil_model* model);
 
+/* A library may hold its code for several kinds of CPU. cuvil_create takes the best that this CPU
+ * runs; here the caller names it (null: the best), mostly to test it: CUVIL_E_CPU where this CPU
+ * can't run that, CUVIL_E_ARGUMENT where there is none of that name. */
+CUVIL_API int32_t cuvil_create_variant(const char* variant, const void* weights,
+                                       uint64_t weights_bytes, cuvil_pool* pool,
+                                       cuvil_model** model, cuvil_status* status);
+/* Its name; "" in a library with one code only. */
+CUVIL_API const char* cuvil_variant(const cuvil_model* model);
+
 /* Bytes of workspace that cuvil_run needs for inputs of these shapes (data is not looked at). */
 CUVIL_API int32_t cuvil_workspace_size(const cuvil_model* model, const DLTensor* const* inputs,
                                        int32_t input_count, uint64_t* bytes,

@@ -127,20 +127,33 @@ struct ConstraintTable {
   const char* origin;
 };
 
-// One bit of CPUID that the code relies on; register: 0 eax, 1 ebx, 2 ecx, 3 edx.
+// One bit of CPUID that the code relies on; register: 0 eax, 1 ebx, 2 ecx, 3 edx. On AArch64 one of
+// the auxiliary vector's entry of type `leaf`.
 struct CpuBit {
   const char* name;
   uint32_t leaf, subleaf;
   uint8_t reg, bit;
 };
 
+using RunFn = void (*)(const RunContext& rc);
+
+// The model's code for CPUs with these bits and, unless that is 0, vectors of that many bits.
+struct VariantTable {
+  const char* name;
+  int32_t cpu_bit_count;
+  const CpuBit* cpu_bits;
+  int32_t vector_bits;
+  RunFn run;
+  int64_t (*workspace_bytes)(const int64_t* symbols, int32_t threads);
+};
+
 struct ModelTables {
-  int32_t input_count, output_count, symbol_count, constraint_count, cpu_bit_count;
+  int32_t input_count, output_count, symbol_count, constraint_count, variant_count;
   const TensorTable* inputs;
   const TensorTable* outputs;
   const SymbolTable* symbols;
   const ConstraintTable* constraints;  // and behind them the checks of parts of the program
-  const CpuBit* cpu_bits;
+  const VariantTable* variants;  // the best first
   // Its index, -1 if all hold; those over late symbols are left to the model's code.
   int32_t (*broken_constraint)(const int64_t* symbols);
   uint64_t weights_bytes;

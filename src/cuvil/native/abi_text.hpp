@@ -12,6 +12,11 @@ inline bool starts_with(const char* text, const char* prefix) {
   return *prefix == 0;
 }
 
+inline bool same_text(const char* a, const char* b) {
+  while (*a && *a == *b) ++a, ++b;
+  return *a == *b;
+}
+
 inline bool is_number(const char* text) {
   const char* at = text;
   while (*at >= '0' && *at <= '9') ++at;

@@ -17,6 +17,7 @@ struct cuvil_model {
   cuvil::Pool* pool;
   int32_t threads;
   cuvil::LateCache* late;
+  const cuvil::VariantTable* code;
 };
 
 namespace cuvil {
@@ -179,12 +180,25 @@ uint64_t cuvil_weights_size(void) { return tables.weights_bytes; }
 
 int32_t cuvil_create(const void* weights, uint64_t weights_bytes, cuvil_pool* pool,
                      cuvil_model** model, cuvil_status* status) {
+  return cuvil_create_variant(nullptr, weights, weights_bytes, pool, model, status);
+}
+
+const char* cuvil_variant(const cuvil_model* model) { return model ? model->code->name : ""; }
+
+int32_t cuvil_create_variant(const char* variant, const void* weights, uint64_t weights_bytes,
+                             cuvil_pool* pool, cuvil_model** model, cuvil_status* status) {
   Message message(status);
   if (!model) return message << "the place for the model is null", message.fail(CUVIL_E_ARGUMENT);
   *model = nullptr;
-  if (const char* missing = missing_feature(tables)) {
+  const char* missing;
+  const VariantTable* code = choose_variant(tables, variant, &missing);
+  if (!code && missing) {
     message << "this CPU lacks " << missing << ", which the model was compiled for";
     return message.fail(CUVIL_E_CPU);
+  }
+  if (!code) {
+    message << "the model has no code '" << variant << "'";
+    return message.fail(CUVIL_E_ARGUMENT);
   }
   if (weights_bytes != tables.weights_bytes || (weights_bytes > 0 && !weights)) {
     message << "the weights have " << int64_t(weights ? weights_bytes : 0) << " bytes; "
@@ -201,7 +215,8 @@ int32_t cuvil_create(const void* weights, uint64_t weights_bytes, cuvil_pool* po
   *model = static_cast<cuvil_model*>(block);
   LateCache* late = reinterpret_cast<LateCache*>(*model + 1);
   *late = {nullptr, 0};
-  **model = {static_cast<const char*>(weights), threads, pool_threads(threads), late};
+  **model = {static_cast<const char*>(weights), threads, pool_threads(threads), late,
+            code};
   return message.fine();
 }
 
@@ -225,7 +240,7 @@ int32_t cuvil_workspace_size(const cuvil_model* model, const DLTensor* const* in
   int64_t* symbols =
       static_cast<int64_t*>(__builtin_alloca(sizeof(int64_t) * (tables.symbol_count + 1)));
   if (int32_t code = bind(model, inputs, input_count, symbols, status)) return code;
-  const int64_t needed = model::workspace_bytes(symbols, model->threads);
+  const int64_t needed = model->code->workspace_bytes(symbols, model->threads);
   if (needed < 0) {
     return message << "these shapes need too much memory", message.fail(CUVIL_E_SHAPE);
   }
@@ -280,7 +295,7 @@ int32_t cuvil_run(const cuvil_model* model, const DLTensor* const* inputs, int32
   }
   Memory* blocks = static_cast<Memory*>(__builtin_alloca(sizeof(Memory) * (tensors + 1)));
   if (int32_t code = gather(inputs, outputs, symbols, blocks, status)) return code;
-  const int64_t needed = model::workspace_bytes(symbols, model->threads);
+  const int64_t needed = model->code->workspace_bytes(symbols, model->threads);
   if (int32_t code = check_workspace(workspace, workspace_bytes, needed, status)) return code;
   void** data = static_cast<void**>(__builtin_alloca(sizeof(void*) * (tensors + 1)));
   for (int32_t i = 0; i < tensors; ++i) data[i] = blocks[i].data;
@@ -292,7 +307,7 @@ int32_t cuvil_run(const cuvil_model* model, const DLTensor* const* inputs, int32
 }
 
 int64_t cuvil_workspace_raw(const cuvil_model* model, const int64_t* symbols) {
-  return model::workspace_bytes(symbols, model->threads);
+  return model->code->workspace_bytes(symbols, model->threads);
 }
 
 int32_t cuvil_run_raw(const cuvil_model* model, const void* const* inputs, void** outputs,
@@ -301,8 +316,8 @@ int32_t cuvil_run_raw(const cuvil_model* model, const void* const* inputs, void*
   for (int32_t i = 0; i < tables.output_count; ++i) {
     if (tables.outputs[i].late) outputs[i] = nullptr;
   }
-  model::run({model->weights, inputs, outputs, symbols, static_cast<char*>(workspace), model->pool,
-              model->threads, &found, model->late});
+  model->code->run({model->weights, inputs, outputs, symbols, static_cast<char*>(workspace),
+                    model->pool, model->threads, &found, model->late});
   if (found.size == 0 && found.code == 0) return CUVIL_OK;
   for (int32_t i = 0; i < tables.output_count; ++i) {
     if (!tables.outputs[i].late) continue;

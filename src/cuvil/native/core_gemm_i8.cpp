@@ -112,9 +112,12 @@ struct ByteTile {
 
   void operator()(const TileOperands& a, int64_t mr, const float* b, float* out, int64_t ld,
                   int64_t cols, bool whole_vectors, const Finish*) const {
-    const int64_t vectors = ceil_div(cols, VL);
-    const int64_t tail = whole_vectors ? VL : cols - (vectors - 1) * VL;
-    select_vectors<NR / VL>(a, mr, (const int32_t*)b, (int32_t*)out, ld, vectors, tail);
+    for (int64_t from = 0; from < cols; from += TILE_COLUMNS) {
+      const int64_t some = min64(TILE_COLUMNS, cols - from), vectors = ceil_div(some, VL);
+      const int64_t tail = whole_vectors ? VL : some - (vectors - 1) * VL;
+      select_vectors<TILE_COLUMNS / VL>(a, mr, (const int32_t*)b + from, (int32_t*)out + from, ld,
+                                        vectors, tail);
+    }
   }
 };
 

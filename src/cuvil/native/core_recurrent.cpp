@@ -31,11 +31,11 @@ bool scales_new_bias(const RecurrentArgs& a) { return a.kind == kGru && a.linear
 
 // Gates [g0, g1) of one direction, [gates * hidden][hidden], as RnnArgs::r_packed has them.
 float* pack_gates(float* dst, const float* r, const RecurrentArgs& a, int64_t g0, int64_t g1) {
-  for (int64_t u0 = 0; u0 < a.hidden; u0 += VL) {
+  for (int64_t u0 = 0; u0 < a.hidden; u0 += LANES) {
     for (int64_t k = 0; k < a.hidden; ++k) {
       for (int64_t g = g0; g < g1; ++g) {
         const float* rows = r + source_gate(a.kind, g) * a.hidden * a.hidden;
-        for (int64_t u = u0; u < u0 + VL; ++u)
+        for (int64_t u = u0; u < u0 + LANES; ++u)
           *dst++ = u < a.hidden ? rows[u * a.hidden + k] : 0.0f;
       }
     }

@@ -1,84 +1,13 @@
 // Recurrent layers: a step multiplies the rows' states with the packed recurrent weights, block by
-// block of VL units, and then runs the gates over the block's units.
+// block of LANES units, and then runs the gates over the block's units.
 #include "math_act.hpp"
-#include "rnn.hpp"
+#include "rnn_product.hpp"
 
 namespace cuvil {
 namespace {
 
-// Rows of a batch multiplied together, as the number of registers allows.
-constexpr int kRows = CUVIL_VEC_BYTES == 32 ? 2 : 4;
 // Multiplications below which a step's share is not worth handing to another thread (some 5 us).
 constexpr int64_t kWorthAThread = 100000;
-
-struct Step {
-  const float* h;  // the states of the previous step (or r * h), rows `row` apart
-  float* pre;      // products by gate, rows `pre_row` and gates `gate` apart
-  int64_t row, pre_row, gate, hidden;
-  bool backwards;
-};
-
-CUVIL_INLINE vf load_weights(const float* p) { return load(p); }
-CUVIL_INLINE vf load_weights(const uint16_t* p) {
-  typedef uint16_t narrow __attribute__((vector_size(CUVIL_VEC_BYTES / 2), aligned(2), may_alias));
-  return (vf)(__builtin_convertvector(*reinterpret_cast<const narrow*>(p), vi) << 16);
-}
-
-// Rows rows[0..R) times one block of packed weights [hidden][G][VL]; unit u0 on.
-template <int G, int R, class Weight>
-CUVIL_INLINE void multiply_block(const Step& s, const int64_t* rows, const Weight* weights,
-                                 int64_t u0) {
-  // A lone row has too few sums to keep the multiplier busy: it keeps several partial ones.
-  constexpr int chains = R > 1 ? 1 : (G == 1 ? 8 : G == 2 ? 4 : 2);
-  vf acc[chains][R][G] = {};
-  const float* h[R];
-#pragma unroll
-  for (int r = 0; r < R; ++r) h[r] = s.h + rows[r] * s.row;
-  int64_t k = 0;
-  for (; k + chains <= s.hidden; k += chains, weights += chains * G * VL) {
-#pragma unroll
-    for (int c = 0; c < chains; ++c) {
-#pragma unroll
-      for (int g = 0; g < G; ++g) {
-        const vf w = load_weights(weights + (c * G + g) * VL);
-#pragma unroll
-        for (int r = 0; r < R; ++r) acc[c][r][g] += splat(h[r][k + c]) * w;
-      }
-    }
-  }
-  if constexpr (chains > 1) {
-    for (; k < s.hidden; ++k, weights += G * VL) {
-#pragma unroll
-      for (int g = 0; g < G; ++g) acc[0][0][g] += splat(h[0][k]) * load_weights(weights + g * VL);
-    }
-  }
-#pragma unroll
-  for (int r = 0; r < R; ++r) {
-#pragma unroll
-    for (int g = 0; g < G; ++g) {
-      vf sum = acc[0][r][g];
-#pragma unroll
-      for (int c = 1; c < chains; ++c) sum += acc[c][r][g];
-      store(s.pre + rows[r] * s.pre_row + g * s.gate + u0, sum);
-    }
-  }
-}
-
-// Blocks [first, last) for all listed rows. Every other step walks them backwards: it begins with
-// the weights that the step before used last, which are still in a cache that can't hold all.
-template <int G, class Weight>
-__attribute__((noinline)) void multiply_blocks(const Step& s, const int64_t* rows, int64_t count,
-                                               const Weight* weights, int64_t first,
-                                               int64_t last) {
-  for (int64_t i = first; i < last; ++i) {
-    const int64_t b = s.backwards ? last - 1 - (i - first) : i;
-    const Weight* block = weights + b * s.hidden * G * VL;
-    int64_t r = 0;
-    for (; r + kRows <= count; r += kRows) multiply_block<G, kRows>(s, rows + r, block, b * VL);
-    for (; kRows > 2 && r + 2 <= count; r += 2) multiply_block<G, 2>(s, rows + r, block, b * VL);
-    for (; r < count; ++r) multiply_block<G, 1>(s, rows + r, block, b * VL);
-  }
-}
 
 __attribute__((noinline)) void activate(const RnnFunction& f, float* x, int64_t n) {
   const float a = f.alpha, b = f.beta;
@@ -233,7 +162,7 @@ struct Sequence {
   Sequence(const RnnArgs& args, float* memory, int64_t from, int64_t to)
       : a(args), row0(from), row1(to) {
     padded = rnn_padded(a.hidden);
-    blocks = padded / VL;
+    blocks = padded / LANES;
     gates = rnn_gates(a.kind);
     plain = is_plain_lstm(a);
     const int64_t part = a.batch * padded;
@@ -262,7 +191,7 @@ struct Sequence {
   int64_t time(int64_t r) const { return a.reverse ? length(r) - 1 - step : step; }
 
   Units units(int64_t r, int64_t b0, int64_t b1) const {
-    const int64_t u0 = b0 * VL, n = min64(b1 * VL, a.hidden) - u0, at = r * padded + u0;
+    const int64_t u0 = b0 * LANES, n = min64(b1 * LANES, a.hidden) - u0, at = r * padded + u0;
     const float* x = a.gates_x + time(r) * a.x_step + r * a.x_batch + u0;
     return {pre + r * gates * padded + u0, padded, x, a.hidden, h[0] + at, h[1] + at,
             c + at, reset + at, u0, n};
@@ -321,7 +250,7 @@ struct Sequence {
 
   // One step for rows that still have input.
   void advance(const int64_t* rows, int64_t count, Pool* pool) {
-    const int64_t per_block = count * gates * VL * a.hidden;
+    const int64_t per_block = count * gates * LANES * a.hidden;
     const int64_t grain = max64(1, kWorthAThread / max64(1, per_block));
     parallel_for(pool, blocks, grain, [&](int64_t b0, int64_t b1, int32_t) {
       first_half(rows, count, b0, b1);

@@ -2,6 +2,7 @@
 // The process sets one function; without it a call fails like an index that is out of range.
 #pragma once
 #include "custom.hpp"
+#include "shared.hpp"
 
 extern "C" {
 typedef int32_t (*cuvil_host_function)(const char* call, const cuvil::Tensor* inputs,
@@ -12,6 +13,7 @@ __attribute__((visibility("default"))) void cuvil_set_host_function(cuvil_host_f
 namespace cuvil {
 
 // `call` says in JSON what to run. False if it failed.
-bool host_call(const char* call, const Tensor* inputs, const Tensor* outputs);
+bool host_call(const char* call, const Tensor* inputs, const Tensor* outputs)
+    CUVIL_SHARED(host_call);
 
 }  // namespace cuvil

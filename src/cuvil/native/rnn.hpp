@@ -27,8 +27,9 @@ struct RnnArgs {
   int64_t steps, batch, hidden;
   const float* gates_x;  // [steps][batch][gates * hidden]: x W^T and the biases
   int64_t x_step, x_batch;
-  const float* r_packed;   // by codegen/packing_rnn.py: [ceil(hidden / VL)][hidden][gates][VL];
-                           // GRU with linear_before_reset false: that for z, r, then that for h
+  const float* r_packed;   // by codegen/packing_rnn.py: [ceil(hidden / LANES)][hidden][gates]
+                           // [LANES]; GRU with linear_before_reset false: that for z, r, then
+                           // that for h
   const float* bias_h;     // GRU with linear_before_reset: the recurrent bias of h, or null
   const float* peepholes;  // LSTM: [3][hidden] for i, f, o, or null
   const float* h0;
@@ -46,7 +47,7 @@ struct RnnArgs {
 };
 
 constexpr int64_t rnn_gates(int32_t kind) { return kind == kLstm ? 4 : kind == kGru ? 3 : 1; }
-constexpr int64_t rnn_padded(int64_t hidden) { return (hidden + VL - 1) / VL * VL; }
+constexpr int64_t rnn_padded(int64_t hidden) { return (hidden + LANES - 1) / LANES * LANES; }
 // Floats a row of a batch needs: two hidden states, a cell state, r * h, and the gates.
 constexpr int64_t rnn_row_floats(int32_t kind, int64_t hidden) {
   return rnn_padded(hidden) * (4 + rnn_gates(kind));

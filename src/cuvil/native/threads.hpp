@@ -3,6 +3,8 @@
 #pragma once
 #include <stdint.h>
 
+#include "shared.hpp"
+
 namespace cuvil {
 
 // Called over disjoint ranges that cover [0, n); `thread` lies in [0, pool_threads(pool)).
@@ -20,14 +22,14 @@ struct Pool {
 
 // Starts `threads - 1` workers (the caller is thread 0). Null when threads <= 1, when the process
 // has no pthread_create, or when the target has no futex; every function below takes null.
-Pool* pool_create(int32_t threads);
+Pool* pool_create(int32_t threads) CUVIL_SHARED(pool_create);
 
 // A pool whose loops the host runs. Null if threads < 1, for a null function or without malloc.
-Pool* pool_from(HostLoopFn host, void* context, int32_t threads);
+Pool* pool_from(HostLoopFn host, void* context, int32_t threads) CUVIL_SHARED(pool_from);
 
 // Stops and joins the workers, where they are its own; no parallel_for may be running. In a fork it
 // only unmaps.
-void pool_destroy(Pool* pool);
+void pool_destroy(Pool* pool) CUVIL_SHARED(pool_destroy);
 
 // 1 for null, which means: run inline on the caller
 inline int32_t pool_threads(const Pool* pool) { return pool ? pool->threads : 1; }
@@ -38,7 +40,8 @@ inline int32_t pool_threads(const Pool* pool) { return pool ? pool->threads : 1;
 // n < 2 * grain, the pool is in use (by another caller or by an enclosing parallel_for), or the
 // process is a fork of the one that made the pool. A host's pool decides all that itself, from
 // 2 * grain items on. What fn wrote is visible on return.
-void parallel_for(Pool* pool, int64_t n, int64_t grain, RangeFn fn, void* ctx);
+void parallel_for(Pool* pool, int64_t n, int64_t grain, RangeFn fn, void* ctx)
+    CUVIL_SHARED(parallel_for);
 
 // The same for a callable body(begin, end, thread).
 template <class Body>

@@ -92,9 +92,18 @@ template <class Arithmetic>
 void multiply_tile_with(const TileOperands& a, int64_t mr, const typename Arithmetic::Packed* b,
                         float* out, int64_t ld, int64_t cols, bool whole_vectors,
                         const Finish* finish) {
+  if constexpr (TILE_COLUMNS < NR) {
+    if (cols > TILE_COLUMNS) {
+      multiply_tile_with<Arithmetic>(a, mr, b, out, ld, TILE_COLUMNS, false, finish);
+      const Finish next = finish ? finish->at(TILE_COLUMNS, TILE_COLUMNS) : Finish{};
+      return multiply_tile_with<Arithmetic>(a, mr, b + TILE_COLUMNS, out + TILE_COLUMNS, ld,
+                                            cols - TILE_COLUMNS, whole_vectors,
+                                            finish ? &next : nullptr);
+    }
+  }
   const int64_t vectors = ceil_div(cols, VL);
   const int64_t tail = whole_vectors ? VL : cols - (vectors - 1) * VL;
-  select_vectors<Arithmetic, NR / VL>(a, mr, b, {out, ld, tail, finish}, vectors);
+  select_vectors<Arithmetic, TILE_COLUMNS / VL>(a, mr, b, {out, ld, tail, finish}, vectors);
 }
 
 }  // namespace cuvil

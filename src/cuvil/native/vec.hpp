@@ -1,6 +1,8 @@
 // Vectors of the target machine, as clang's vector extension spells them; no intrinsics.
 //   CUVIL_VEC_BYTES  bytes of a vector register: 64 (AVX-512), 32 (AVX2), 16 (NEON, SSE, wasm)
-//   CUVIL_MR, CUVIL_NR  register tile of the contraction kernels; NR is a multiple of VL
+//   CUVIL_MR, CUVIL_NR  rows of a register tile of the contraction kernels, columns of a panel
+//   CUVIL_TILE_COLUMNS  columns of a register tile, NR unless several machines share panels
+//   CUVIL_LANES  units of a block of recurrent weights, VL unless several machines share them
 // Types: vf (VL x f32), vi (VL x i32), vb (one bool a lane, what masked accesses take).
 // load/store accept any float address (no alignment beyond 4 bytes).
 // load_n/store_n touch exactly the first n floats, 0 <= n <= VL; load_n fills the rest with +0,
@@ -20,6 +22,12 @@
 #ifndef CUVIL_NR
 #define CUVIL_NR (CUVIL_VEC_BYTES == 64 ? 32 : CUVIL_VEC_BYTES == 32 ? 16 : 8)
 #endif
+#ifndef CUVIL_TILE_COLUMNS
+#define CUVIL_TILE_COLUMNS CUVIL_NR
+#endif
+#ifndef CUVIL_LANES
+#define CUVIL_LANES (CUVIL_VEC_BYTES / 4)
+#endif
 #define CUVIL_INLINE inline __attribute__((always_inline))
 
 namespace cuvil {
@@ -27,7 +35,10 @@ namespace cuvil {
 constexpr int VL = CUVIL_VEC_BYTES / 4;
 constexpr int MR = CUVIL_MR;
 constexpr int NR = CUVIL_NR;
-static_assert(NR % VL == 0, "the tile's width is whole vectors");
+constexpr int TILE_COLUMNS = CUVIL_TILE_COLUMNS;
+constexpr int LANES = CUVIL_LANES;
+static_assert(TILE_COLUMNS % VL == 0 && NR % TILE_COLUMNS == 0, "a tile is whole vectors");
+static_assert(LANES % VL == 0, "a block is whole vectors");
 
 typedef float vf __attribute__((vector_size(CUVIL_VEC_BYTES)));
 typedef int32_t vi __attribute__((vector_size(CUVIL_VEC_BYTES)));
@@ -89,18 +100,18 @@ CUVIL_INLINE float sum_lanes(vf v) {
   return v[0];
 }
 
-template <int... LANES>
+template <int... AT>
 struct LaneList {
   // Swaps the blocks of S lanes off the diagonal of a pair of rows.
   template <int S>
   static CUVIL_INLINE void exchange(vf& top, vf& bottom) {
     const vf a = top, b = bottom;
-    top = __builtin_shufflevector(a, b, (LANES & S ? VL + LANES - S : LANES)...);
-    bottom = __builtin_shufflevector(a, b, (LANES & S ? VL + LANES : LANES + S)...);
+    top = __builtin_shufflevector(a, b, (AT & S ? VL + AT - S : AT)...);
+    bottom = __builtin_shufflevector(a, b, (AT & S ? VL + AT : AT + S)...);
   }
 };
-template <class, int... LANES>
-using LanesOf = LaneList<LANES...>;
+template <class, int... AT>
+using LanesOf = LaneList<AT...>;
 using AllLanes = __make_integer_seq<LanesOf, int, VL>;
 
 // Transposes a square of VL rows in registers: blocks of VL/2 off the diagonal change places, then

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cuvil.runners.base import Runner
+from cuvil.runners.emulated import Emulator, emulated
 from cuvil.runners.llvm import llvm_runner
 from cuvil.target.base import Target
+from cuvil.target.registry import TARGETS
 
-_LIBRARIES: Mapping[str, Runner] = {}  # by architecture
+# By architecture.
+_LIBRARIES: Mapping[str, Runner] = {
+    "aarch64": emulated(Emulator("qemu-aarch64", TARGETS["aarch64"])),
+    "x86_64": emulated(Emulator("qemu-x86_64", TARGETS["x86_64-linux-gnu"])),
+}
 # By kind of target and architecture.
 RUNNERS: Mapping[tuple[str, str], Runner] = {
     **{("library", arch): runner for arch, runner in _LIBRARIES.items()},

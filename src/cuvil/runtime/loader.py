@@ -7,7 +7,7 @@ import platform
 from collections.abc import Iterable, Mapping
 
 from cuvil.errors import ArtifactError, InputError
-from cuvil.options import threads_of_environment
+from cuvil.options import threads_of_environment, variant_of_environment
 from cuvil.package.bundle import held_packages
 from cuvil.package.format import Package, StrPath, open_package
 from cuvil.package.manifest import Manifest
@@ -38,6 +38,7 @@ def load(
 ) -> Artifact:
     """Load a package; of one for several targets the best that this machine can run.
 
+    Of a library's variants the best for this CPU is taken, or the one that CUVIL_VARIANT names.
     ``threads`` None takes CUVIL_THREADS, else the package's own number, else as many as this
     process may use; 1 runs on the calling thread alone. ``verify_weights`` False skips
     reading all weights at load. ``functions`` are the Python functions that it calls back, by
@@ -58,6 +59,7 @@ def load(
     plan = HostPlan.read(host, manifest.signature) if host is not None else None
     check_machine(manifest, platform.system(), platform.machine(), cpu_flags())
     library = NativeLibrary(package.library)
+    has_variants = bool(manifest.extra.get("variants"))
     _check_library(library, package)
     called = _host_functions(manifest, functions or {})
     if verify_weights:
@@ -66,7 +68,7 @@ def load(
     usable = usable_threads()
     # A package from a larger machine may ask for more than there is; a caller knows what he does.
     count = threads or min(manifest.threads or usable, usable)
-    model = Model(library, package, count)
+    model = Model(library, package, count, variant_of_environment() if has_variants else "")
     if called is not None:
         called.attach(library)
         late = bool(manifest.signature.late)

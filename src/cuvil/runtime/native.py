@@ -33,6 +33,14 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
 }
 
 
+# Of libraries since variants: asked only where one is named.
+_VARIANT_FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "cuvil_create_variant": (ctypes.c_int32, (ctypes.c_char_p, _POINTER, ctypes.c_uint64)
+                             + (_POINTER,) * 3),
+    "cuvil_variant": (ctypes.c_char_p, (_POINTER,)),
+}  # fmt: skip
+
+
 class Status(ctypes.Structure):
     """cuvil_status of native/abi.h."""
 
@@ -59,6 +67,10 @@ class NativeLibrary:
                 function.restype, function.argtypes = result, arguments
         except AttributeError as error:
             raise ArtifactError(f"the package's library is not a Cuvil model: {error}") from None
+        for name, (result, arguments) in _VARIANT_FUNCTIONS.items():
+            if hasattr(library, name):
+                function = getattr(library, name)
+                function.restype, function.argtypes = result, arguments
         version = library.cuvil_abi_version()
         if version != ABI_VERSION:
             raise ArtifactError(
@@ -92,9 +104,14 @@ class Model:
     runs it holds a reference meanwhile.
     """
 
-    def __init__(self, library: NativeLibrary, package: Package, threads: int) -> None:
-        """Raises ArtifactError if the library refuses the weights or the CPU."""
+    def __init__(
+        self, library: NativeLibrary, package: Package, threads: int, variant: str = ""
+    ) -> None:
+        """``variant`` names one of the library's, the best for this CPU if it is empty.
+
+        Raises ArtifactError if the library refuses the weights, the variant or the CPU."""
         self.library = library
+        self._asked = variant
         self.package = package
         self.threads = threads
         self.run = library.functions.cuvil_run_raw
@@ -108,10 +125,14 @@ class Model:
         pool = REGISTRY.pool(self.library, self.threads)
         place, status = ctypes.c_void_p(), Status()
         functions = self.library.functions
-        code = functions.cuvil_create(
+        rest = (
             self.package.weights_address or None, self.package.manifest.weights_bytes,
             pool or None, ctypes.byref(place), ctypes.byref(status),
         )  # fmt: skip
+        if self._asked:
+            code = functions.cuvil_create_variant(self._asked.encode(), *rest)
+        else:
+            code = functions.cuvil_create(*rest)
         if code or not place.value:
             text = status.message.decode("utf-8", "replace")
             raise ArtifactError(f"the package's library refused to start: {text}")
@@ -121,6 +142,11 @@ class Model:
         ending = weakref.finalize(self, lambda address, _: destroy(address), place.value, keep)
         ending.atexit = False
         return place.value
+
+    @property
+    def variant(self) -> str:
+        """The name of the library's variant that runs, empty where it has one code only."""
+        return str(self.library.functions.cuvil_variant(self.address).decode())
 
     def workspace_bytes(self, symbols: bytes) -> int:
         """Bytes of workspace at these symbol values (packed int64)."""

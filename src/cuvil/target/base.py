@@ -6,6 +6,28 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
+class Variant:
+    """The code of a library for some CPUs of its target, chosen when the library is loaded.
+
+    ``features`` must be there (named as /proc/cpuinfo names them), and vectors of exactly
+    ``vector_bits``, where that isn't 0. ``mcpu``, ``vec_bytes`` and ``mr`` are as a Target has
+    them; ``columns`` is the width of the register tile, which divides the target's ``nr``.
+    With ``units`` it differs from the next one only in these core units, and is built for models
+    that use one of them.
+    """
+
+    name: str
+    mcpu: str
+    vec_bytes: int
+    mr: int
+    columns: int
+    features: tuple[str, ...] = ()
+    units: tuple[str, ...] = ()
+    vector_bits: int = 0
+    cxx_flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Target:
     """One machine that code is built for.
 
@@ -16,6 +38,11 @@ class Target:
     ``cpu_features`` are the features that the code may use beyond the baseline, named as
     /proc/cpuinfo names them. ``kind`` is the form of what is built: "library" is a shared library,
     for other kinds see api/backends.py.
+
+    A target with ``variants`` is built once for each, the best first; the last one runs on any CPU
+    of the triple. They share generated sources and weights, for which ``vec_bytes``, ``mr`` and
+    ``lanes`` (units of a block of recurrent weights, 0: a vector's) are the largest of theirs.
+    ``min_kernel`` is the least Linux that it runs on, where it is made of system calls.
     """
 
     name: str
@@ -33,11 +60,19 @@ class Target:
     has_threads: bool = True
     cxx_flags: tuple[str, ...] = ()
     kind: str = "library"
+    variants: tuple[Variant, ...] = ()
+    lanes: int = 0
+    min_kernel: str = ""
 
     @property
     def arch(self) -> str:
         """``x86_64``, ``aarch64``, ..."""
         return self.triple.split("-", 1)[0]
+
+    @property
+    def recurrent_lanes(self) -> int:
+        """Units of a block of recurrent weights."""
+        return self.lanes or self.vec_bytes // 4
 
     @property
     def defines(self) -> tuple[str, ...]:
@@ -47,3 +82,20 @@ class Target:
             f"-DCUVIL_MR={self.mr}",
             f"-DCUVIL_NR={self.nr}",
         )
+
+    def variant_defines(self, variant: Variant) -> tuple[str, ...]:
+        """The same for one of its variants, whose names stand in a namespace of their own."""
+        return (
+            f"-DCUVIL_VEC_BYTES={variant.vec_bytes}",
+            f"-DCUVIL_MR={variant.mr}",
+            f"-DCUVIL_NR={self.nr}",
+            f"-DCUVIL_TILE_COLUMNS={variant.columns}",
+            f"-DCUVIL_LANES={self.recurrent_lanes}",
+            "-DCUVIL_HAS_VARIANTS=1",
+            f"-Dcuvil={namespace_of(variant)}",
+        )
+
+
+def namespace_of(variant: Variant) -> str:
+    """The C++ namespace of a variant's code."""
+    return f"cuvil_{variant.name}"

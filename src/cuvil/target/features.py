@@ -1,7 +1,8 @@
-"""CPU features of x86-64: their names in /proc/cpuinfo and LLVM, and their CPUID bits.
+"""CPU features: their names in /proc/cpuinfo and LLVM, and where a CPU says that it has them.
 
-Bits as in the Intel SDM vol. 2A, CPUID, and the AMD APM vol. 3, appendix E; the levels are those
-of the x86-64 psABI, section 3.1.1.
+x86-64: bits of CPUID, as in the Intel SDM vol. 2A, CPUID, and the AMD APM vol. 3, appendix E; the
+levels are those of the x86-64 psABI, section 3.1.1. AArch64: bits of the auxiliary vector's entries
+AT_HWCAP and AT_HWCAP2, as in Linux, arch/arm64/include/uapi/asm/hwcap.h.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class CpuFeature:
-    """One feature; ``register`` is 0 eax, 1 ebx, 2 ecx, 3 edx of CPUID ``leaf``, ``subleaf``."""
+    """One feature; ``register`` is 0 eax, 1 ebx, 2 ecx, 3 edx of CPUID ``leaf``, ``subleaf``.
+
+    Of AArch64 ``leaf`` is the entry's type in the auxiliary vector.
+    """
 
     name: str
     llvm: str
@@ -55,6 +59,23 @@ _TABLE = (
     CpuFeature("avx512_bf16", "avx512bf16", 7, 1, _EAX, 5),
 )
 X86_FEATURES: Mapping[str, CpuFeature] = {f.name: f for f in _TABLE}
+
+_HWCAP, _HWCAP2 = 16, 26
+_ARM_TABLE = (
+    CpuFeature("asimd", "neon", _HWCAP, 0, 0, 1),
+    CpuFeature("asimddp", "dotprod", _HWCAP, 0, 0, 20),
+    CpuFeature("sve", "sve", _HWCAP, 0, 0, 22),
+    CpuFeature("svei8mm", "i8mm", _HWCAP2, 0, 0, 9),
+    CpuFeature("svebf16", "bf16", _HWCAP2, 0, 0, 12),
+    CpuFeature("i8mm", "i8mm", _HWCAP2, 0, 0, 13),
+    CpuFeature("bf16", "bf16", _HWCAP2, 0, 0, 14),
+)
+ARM_FEATURES: Mapping[str, CpuFeature] = {f.name: f for f in _ARM_TABLE}
+# By architecture, as triples begin.
+CPU_FEATURES: Mapping[str, Mapping[str, CpuFeature]] = {
+    "x86_64": X86_FEATURES,
+    "aarch64": ARM_FEATURES,
+}
 
 X86_V2 = ("pni", "ssse3", "cx16", "sse4_1", "sse4_2", "popcnt", "lahf_lm")
 X86_V3 = (*X86_V2, "fma", "movbe", "xsave", "avx", "f16c", "abm", "bmi1", "avx2", "bmi2")

@@ -6,6 +6,7 @@ import platform
 from pathlib import Path
 
 from cuvil.errors import TargetError
+from cuvil.target.arm import ARM_KERNEL
 from cuvil.target.base import Target
 from cuvil.target.features import (
     X86_V2,
@@ -15,6 +16,7 @@ from cuvil.target.features import (
     X86_V4_EXTRAS,
     llvm_suffix,
 )
+from cuvil.target.x86 import X86_KERNEL
 
 _CPUINFO = Path("/proc/cpuinfo")
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
@@ -39,14 +41,15 @@ def describe(machine: str, cpuinfo: str, caches: tuple[int, int, int]) -> Target
     if machine in ("x86_64", "AMD64"):
         mcpu, names, vec, mr, nr = _x86(features)
         return Target(
-            "native", "x86_64-linux-gnu", mcpu, "x86_64", vec, mr, nr, l1, l2, l3, names
+            "native", "x86_64-linux-gnu", mcpu, "x86_64", vec, mr, nr, l1, l2, l3, names,
+            min_kernel=X86_KERNEL,
         )  # fmt: skip
     if machine in ("aarch64", "arm64"):
         extra = tuple(n for n in ("asimddp",) if n in features)
         mcpu = "generic" + ("+dotprod" if extra else "")
         return Target(
             "native", "aarch64-linux-gnu", mcpu, "generic", 16, 8, 8, l1, l2, l3,
-            ("asimd", *extra),
+            ("asimd", *extra), min_kernel=ARM_KERNEL,
         )  # fmt: skip
     raise TargetError(f"no code can be built for a {machine} machine yet")
 

@@ -1,0 +1,96 @@
+// A step's product of recurrent layers: the rows' states times the packed recurrent weights, block
+// by block of LANES units. Internal to the core.
+#pragma once
+#include "rnn.hpp"
+
+namespace cuvil {
+
+// Rows of a batch multiplied together, as the number of registers allows.
+constexpr int kRows = CUVIL_VEC_BYTES == 32 ? 2 : 4;
+// Vectors of a block, and how many of them a lone row takes at once: it has sums to spare.
+constexpr int kParts = LANES / VL;
+constexpr int at_once(int gates) {
+  return kParts * gates <= 8 || kParts == 1 ? kParts : kParts / 2;
+}
+
+struct Step {
+  const float* h;  // the states of the previous step (or r * h), rows `row` apart
+  float* pre;      // products by gate, rows `pre_row` and gates `gate` apart
+  int64_t row, pre_row, gate, hidden;
+  bool backwards;
+};
+
+CUVIL_INLINE vf load_weights(const float* p) { return load(p); }
+CUVIL_INLINE vf load_weights(const uint16_t* p) {
+  typedef uint16_t narrow __attribute__((vector_size(CUVIL_VEC_BYTES / 2), aligned(2), may_alias));
+  return (vf)(__builtin_convertvector(*reinterpret_cast<const narrow*>(p), vi) << 16);
+}
+
+// Rows rows[0..R) times P vectors of a block of packed weights [hidden][G][LANES]; unit u0 on.
+template <int G, int R, int P, class Weight>
+CUVIL_INLINE void multiply_block(const Step& s, const int64_t* rows, const Weight* weights,
+                                 int64_t u0) {
+  // A lone row has too few sums to keep the multiplier busy: it keeps several partial ones.
+  constexpr int sums = G * P;
+  constexpr int chains = R > 1 || sums >= 8 ? 1 : (sums == 1 ? 8 : sums == 2 ? 4 : 2);
+  vf acc[chains][R][sums] = {};
+  const float* h[R];
+#pragma unroll
+  for (int r = 0; r < R; ++r) h[r] = s.h + rows[r] * s.row;
+  int64_t k = 0;
+  for (; k + chains <= s.hidden; k += chains, weights += chains * G * LANES) {
+#pragma unroll
+    for (int c = 0; c < chains; ++c) {
+#pragma unroll
+      for (int g = 0; g < sums; ++g) {
+        const vf w = load_weights(weights + (c * G + g / P) * LANES + g % P * VL);
+#pragma unroll
+        for (int r = 0; r < R; ++r) acc[c][r][g] += splat(h[r][k + c]) * w;
+      }
+    }
+  }
+  if constexpr (chains > 1) {
+    for (; k < s.hidden; ++k, weights += G * LANES) {
+#pragma unroll
+      for (int g = 0; g < sums; ++g)
+        acc[0][0][g] += splat(h[0][k]) * load_weights(weights + g / P * LANES + g % P * VL);
+    }
+  }
+#pragma unroll
+  for (int r = 0; r < R; ++r) {
+#pragma unroll
+    for (int g = 0; g < sums; ++g) {
+      vf sum = acc[0][r][g];
+#pragma unroll
+      for (int c = 1; c < chains; ++c) sum += acc[c][r][g];
+      store(s.pre + rows[r] * s.pre_row + g / P * s.gate + u0 + g % P * VL, sum);
+    }
+  }
+}
+
+// Some rows times a block, P vectors of it at a time.
+template <int G, int R, int P, class Weight>
+CUVIL_INLINE void multiply_parts(const Step& s, const int64_t* rows, const Weight* block,
+                                 int64_t u0) {
+#pragma unroll
+  for (int p = 0; p < LANES; p += P * VL) multiply_block<G, R, P>(s, rows, block + p, u0 + p);
+}
+
+// Blocks [first, last) for all listed rows. Every other step walks them backwards: it begins with
+// the weights that the step before used last, which are still in a cache that can't hold all.
+template <int G, class Weight>
+__attribute__((noinline)) void multiply_blocks(const Step& s, const int64_t* rows, int64_t count,
+                                               const Weight* weights, int64_t first,
+                                               int64_t last) {
+  for (int64_t i = first; i < last; ++i) {
+    const int64_t b = s.backwards ? last - 1 - (i - first) : i;
+    const Weight* block = weights + b * s.hidden * G * LANES;
+    const int64_t u0 = b * LANES;
+    int64_t r = 0;
+    for (; r + kRows <= count; r += kRows) multiply_parts<G, kRows, 1>(s, rows + r, block, u0);
+    for (; kRows > 2 && r + 2 <= count; r += 2) multiply_parts<G, 2, 1>(s, rows + r, block, u0);
+    for (; r < count; ++r) multiply_parts<G, 1, at_once(G)>(s, rows + r, block, u0);
+  }
+}
+
+}  // namespace cuvil

@@ -1,0 +1,1 @@
+"""Artifacts of other machines, run by their runners."""

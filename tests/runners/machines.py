@@ -1,0 +1,74 @@
+"""Small models that reach the kernels which differ between CPUs, and what they should give."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import TensorProto, helper, numpy_helper
+
+Array = np.ndarray[Any, Any]
+
+
+def needs(program: str) -> pytest.MarkDecorator:
+    """Skips a test where the emulator is not installed."""
+    there = shutil.which(program) or shutil.which(f"{program}-static")
+    return pytest.mark.skipif(there is None, reason=f"{program} is not installed")
+
+
+class Mixed(torch.nn.Module):
+    """Convolutions (Winograd, strided, depthwise), LSTM, products, softmax, GRU."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = torch.nn.Conv2d(3, 40, 3, padding=1)
+        self.second = torch.nn.Conv2d(40, 64, 3, stride=2, padding=1)
+        self.third = torch.nn.Conv2d(64, 64, 3, padding=1, groups=64)
+        self.lstm = torch.nn.LSTM(64, 40, bidirectional=True)
+        self.linear = torch.nn.Linear(80, 50)
+        self.gru = torch.nn.GRU(50, 24)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.relu(self.second(torch.relu(self.first(x))))
+        x, _ = self.lstm(self.third(x).flatten(2).permute(2, 0, 1)[:6])
+        x, _ = self.gru(torch.softmax(self.linear(x), -1))
+        return x
+
+
+@functools.cache
+def mixed() -> tuple[torch.nn.Module, Array, Array]:
+    """The model, its input, and its output as f64 arithmetic has it."""
+    torch.manual_seed(0)
+    model = Mixed().eval()
+    x = torch.randn(2, 3, 20, 20)
+    with torch.no_grad():
+        want = Mixed().eval()
+        want.load_state_dict(model.state_dict())
+        return model, x.numpy(), want.double()(x.double()).numpy()
+
+
+@functools.cache
+def bytes_product(signed: bool) -> tuple[onnx.ModelProto, Array, Array]:
+    """x @ w of bytes, x signed or not, w signed; with sizes that fill no tile."""
+    random = np.random.default_rng(1)
+    element = np.int8 if signed else np.uint8
+    low, high = np.iinfo(element).min, np.iinfo(element).max
+    x = random.integers(low, high, (13, 75), element, endpoint=True)
+    w = random.integers(-128, 127, (75, 45), np.int8, endpoint=True)
+    node = helper.make_node("MatMulInteger", ["x", "w"], ["y"])
+    kind = TensorProto.INT8 if signed else TensorProto.UINT8
+    graph = helper.make_graph(
+        [node],
+        "bytes",
+        [helper.make_tensor_value_info("x", kind, x.shape)],
+        [helper.make_tensor_value_info("y", TensorProto.INT32, (13, 45))],
+        [numpy_helper.from_array(w, "w")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 8
+    return model, x, x.astype(np.int64) @ w.astype(np.int64)
