@@ -15,6 +15,7 @@ from cuvil.frontends.torch_export import (  # noqa: F401  (all are found by thei
     table_create,
     table_fft,
     table_functions,
+    table_grid,
     table_grouped,
     table_index,
     table_linalg,
