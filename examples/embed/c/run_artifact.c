@@ -1,8 +1,8 @@
 /* Runs a compiled model from plain C: no Python, no framework, nothing but the C library.
  *
  *   from Python: compiled.save("model.so")     writes model.so, model.weights and model.h
- *   then:        cc -O2 -I. run_artifact.c model.so -Wl,-rpath,'$ORIGIN' -o run_artifact
- *                ./run_artifact model.weights 3
+ *   then:        cc -O2 -I. examples/embed/c/run_artifact.c model.so -Wl,-rpath,. -o embed
+ *                ./embed model.weights 3
  *
  * Where there is no C compiler, `python -m ziglang cc -fno-sanitize=all` is one.
  *
@@ -46,7 +46,7 @@ static DLTensor matrix(float* data, int64_t* shape) {
 
 static int run(const cuvil_model* model, int64_t rows, cuvil_status* status) {
   int64_t x_shape[2] = {rows, FEATURES}, y_shape[CUVIL_MAX_RANK];
-  float* x_data = aligned_alloc(CUVIL_ALIGNMENT, (size_t)(rows * FEATURES) * sizeof(float));
+  float* x_data = malloc((size_t)(rows * FEATURES) * sizeof(float));
   for (int64_t i = 0; i < rows * FEATURES; ++i) x_data[i] = (float)(i % 7) - 3.0f;
   DLTensor x = matrix(x_data, x_shape);
   const DLTensor* inputs[] = {&x};
@@ -73,6 +73,15 @@ static int run(const cuvil_model* model, int64_t rows, cuvil_status* status) {
   return code ? failed("run", status) : 0;
 }
 
+/* A wrong shape is a code and a message that names tensor and axis; nothing was run. */
+static void try_wrong_shape(const cuvil_model* model, int64_t rows, cuvil_status* status) {
+  int64_t x_shape[2] = {rows, FEATURES - 1}, y_shape[CUVIL_MAX_RANK];
+  DLTensor x = matrix(NULL, x_shape);
+  const DLTensor* inputs[] = {&x};
+  if (cuvil_output_shape(model, inputs, 1, 0, y_shape, status) == CUVIL_E_SHAPE)
+    printf("refused: %s\n", status->message);
+}
+
 int main(int argc, char** argv) {
   if (argc != 3) {
     fprintf(stderr, "usage: %s MODEL.weights N\n", argv[0]);
@@ -93,6 +102,7 @@ int main(int argc, char** argv) {
   cuvil_model* model = NULL;
   if (cuvil_create(weights, weights_size, NULL, &model, &status)) return failed("create", &status);
   int code = run(model, rows, &status);
+  if (!code) try_wrong_shape(model, rows, &status);
   cuvil_destroy(model);
   return code;
 }
