@@ -23,8 +23,8 @@ if TYPE_CHECKING:
         UnsupportedOpError,
         VerificationError,
     )
-    from cuvil.runtime.loader import load
     from cuvil.sym.dim import Dim
+    from cuvil.tune.serving import load
 
 _HOMES = MappingProxyType(
     {
@@ -39,8 +39,8 @@ _HOMES = MappingProxyType(
             "UnsupportedOpError",
             "VerificationError",
         ),
-        "cuvil.runtime.loader": ("load",),  # without the compiler's rooms
         "cuvil.sym.dim": ("Dim",),
+        "cuvil.tune.serving": ("load",),  # without the compiler's rooms
     }
 )
 

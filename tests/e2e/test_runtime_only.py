@@ -42,6 +42,7 @@ rooms = sorted({m.split(".")[1] for m in sys.modules if m.startswith("cuvil.")})
 print(json.dumps({
     "file": cuvil.__file__, "import": imported - start, "load": loaded - before,
     "call": called - loaded, "rooms": rooms,
+    "tune": sorted(m for m in sys.modules if m.startswith("cuvil.tune.")),
     "foreign": [m for m in sys.modules if m.partition(".")[0] in blocked],
 }))
 """
@@ -84,8 +85,9 @@ def _run(python: Path, package: Path, inputs: list[np.ndarray], folder: Path) ->
     report: dict = json.loads(done.stdout)
     assert report["foreign"] == []
     assert set(report["rooms"]) <= {
-        "errors", "ir", "options", "package", "runtime", "sym", "version",
+        "errors", "ir", "options", "package", "runtime", "sym", "tune", "version",
     }  # fmt: skip
+    assert report["tune"] == ["cuvil.tune.serving"]  # which loads the rest for what is retuned
     assert "env/lib" in report["file"]
     return report
 

@@ -22,20 +22,10 @@ from cuvil.api.verification import verify_artifact
 from cuvil.ops.custom import CUSTOM, make_custom
 from cuvil.options import Options
 from cuvil.runtime.artifact import Artifact
-from cuvil.runtime.loader import load as _load
+from cuvil.tune.serving import load as load
 from cuvil.verify.report import Report
 
 _OMITTED: Any = object()
-
-
-def load(path: str | os.PathLike[str], threads: int | None = None) -> Artifact:
-    """Load a ``.cuvilpkg``; needs neither a framework nor a compiler.
-
-    ``threads`` None takes CUVIL_THREADS, else as many as this process may use; 1 runs on
-    the calling thread alone. Raises ArtifactError if the file is damaged, too new, or not for this
-    machine.
-    """
-    return _load(path, threads)
 
 
 def compile(
@@ -68,7 +58,7 @@ def compile(
     sequences or optional (None for an optional without a value); "opt_level", "jobs" (compilers at
     once), "fuel" (rewrites at most), "winograd" and "chains" (False: no minimal filtering in
     convolutions, none row by row with neighbours), "profile" (True: clocks, so that ``profile``
-    needs no model), "tune" (docs/howto/tune.md) and "variants" (docs/howto/dynamic.md).
+    needs no model), "tune" (docs/howto/tune.md), "variants", "retune" (docs/howto/dynamic.md).
 
     ``profile`` names a file that gets the compilation's profile and the model's: as a page with a
     heat map of the kernels (.html), the heat map alone (.svg), or a Chrome trace of the compilation

@@ -32,12 +32,13 @@ from cuvil.api.request import CompileRequest
 from cuvil.api.running import running_of
 from cuvil.api.source import DeferredSource, Source
 from cuvil.api.tuning import measure_with, place_of, tuning_asked
-from cuvil.api.variants import check_variants, variants_asked, variants_made
+from cuvil.api.variant_check import each_way
+from cuvil.api.variants import SizesAsked, sizes_asked
 from cuvil.api.verification import AGAIN_SECONDS, check_built
 from cuvil.api.workplace import temporary_folder, working_folder
 from cuvil.build.cache import Cache
 from cuvil.build.llvm_text import llvm_text
-from cuvil.codegen.module import Generated
+from cuvil.codegen.module import Generated, generate
 from cuvil.errors import InputError, TargetError, UnsupportedOpError
 from cuvil.ir.clone import clone_module
 from cuvil.ir.core import Module
@@ -50,7 +51,6 @@ from cuvil.package.manifest import Manifest
 from cuvil.passes.memory import plan_text
 from cuvil.passes.pipeline import PassOptions, change_names, lower
 from cuvil.passes.tuning import known_kernels
-from cuvil.passes.variants import VariantPlan
 from cuvil.rewrite.rewriter import Trace
 from cuvil.runtime.artifact import Artifact
 from cuvil.runtime.cpu import usable_threads
@@ -61,6 +61,7 @@ from cuvil.tune.sizes import sizes_to_measure
 from cuvil.tune.store import WinnerStore
 from cuvil.tune.table import TuningTable, read_table
 from cuvil.tune.tuner import Tuner
+from cuvil.tune.watch import watch
 from cuvil.verify.report import Report
 from cuvil.version import __version__
 
@@ -97,7 +98,7 @@ class Compiler:
         # Of a run that is to measure, the table is there once it has, or was in the cache.
         self.table = asked if isinstance(asked, TuningTable) else None
         self._tune_seconds = asked if isinstance(asked, float) else None
-        self.variants = variants_asked(self.request.options.get("variants"))
+        self.sizes = sizes_asked(self.request.options, self.target, self.backend.stage)
         self.stages = Stages(progress or (request.profile if callable(request.profile) else None))
 
     def run(self) -> Artifact | Built:
@@ -135,6 +136,8 @@ class Compiler:
             with self.stages.stage("load"):
                 artifact = self._load(path)
         artifact.source = source or DeferredSource(self.capture)
+        if isinstance(artifact, Artifact):
+            watch(artifact)
         if artifact.tuning is not None:
             self.table = read_table(artifact.tuning)
         artifact.compile_seconds = dict(self.stages.seconds)
@@ -278,7 +281,6 @@ class Compiler:
     def _lower(
         self, module: Module, stage: str, trace: Trace | None = None, timed: bool = False
     ) -> Module:
-        check_variants(self.variants, module.main)
         options = PassOptions(
             self.request.enable_fusion,
             self.request.options.get("fuel"),
@@ -288,7 +290,7 @@ class Compiler:
             watch=self.stages.step if timed else None,
             precision=self.request.precision,
             chains=bool(self.request.options.get("chains", True)),
-            variants=self.variants if self.variants.ranges else None,
+            variants=self.sizes.versions(module.main),
         )
         options = self.backend.adapt(options)
         return lower(module, stage, options) if stage != "captured" else module
@@ -297,6 +299,9 @@ class Compiler:
         missing = missing_kernels(fused)
         if missing:
             raise UnsupportedOpError(missing, stage="codegen")
+        ranges = self.sizes.ranges(fused.main)
+        if ranges is not None:
+            return generate(fused, self.target, profile, ranges)
         return self.backend.generate(fused, self.target, profile)
 
     def _build_checked(self, source: Source, place: Path) -> None:
@@ -313,12 +318,15 @@ class Compiler:
         self.made = Made(lowered, generated.calls, trace)
         if self.request.verify:
             with self.stages.stage("verify"):
-                self.report = check_built(self._load(place), source)
+                built = self._load(place)
+                self.report = check_built(built, source)
+                for _ in each_way(built):
+                    check_built(built, source, AGAIN_SECONDS)
 
     def _measured(self, source: Source, seconds: float) -> TuningTable:
         """Measure how the kernels are best run, for about ``seconds``."""
         alone = copy.copy(self)  # what it builds meanwhile are no stages of this compilation
-        alone.stages, alone.table, alone.variants = Stages(), None, VariantPlan()
+        alone.stages, alone.table, alone.sizes = Stages(), None, SizesAsked()
         threads = self.request.threads or usable_threads()
         examples = source.examples if self.request.example_inputs is not None else {}
         with self.stages.stage("tune"):
@@ -336,7 +344,7 @@ class Compiler:
     def _matching(self, source: Source, table: TuningTable) -> TuningTable:
         """What of a table is about this model's kernels."""
         alone = copy.copy(self)
-        alone.table, alone.variants = None, VariantPlan()
+        alone.table, alone.sizes = None, SizesAsked()
         with self.stages.stage("passes"):
             fused = alone._lower(clone_module(source.module), "fused")
         matching = table.of(known_kernels(fused))
@@ -362,8 +370,7 @@ class Compiler:
             cuvil_version=__version__,
             extra={
                 **extra_of(module, generated.kernels, calls, self.table),
-                **({"variants": variants_made(self.variants, generated)}
-                   if self.variants.ranges else {}),
+                **self.sizes.described(module.main, generated),
                 "precision": self.request.precision,
                 "intermediates": str(generated.intermediates),
                 "kind": self.target.kind,

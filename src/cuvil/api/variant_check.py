@@ -1,9 +1,9 @@
-"""Sizes at which each version of a kernel is verified."""
+"""How each version of a kernel is brought to run, to be verified."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,9 @@ import numpy as np
 from cuvil.api.built import Built
 from cuvil.passes.variants import Variant, read_variant, when_text
 from cuvil.runtime.artifact import Artifact
+from cuvil.runtime.ways import Ways
+from cuvil.tune.retuner import RetunePlan
+from cuvil.tune.watch import RETUNE
 from cuvil.verify.inputs import sizes_inside, spread_of_sizes
 
 log = logging.getLogger("cuvil")
@@ -69,3 +72,18 @@ def in_turn(
         if any(runs) and not any(runs[: len(first)]):
             first.append(left.pop(runs.index(True) - len(first)))
     return [*first, *left], max(1, len(first))
+
+
+def each_way(artifact: Artifact | Built) -> Iterator[int]:
+    """Let all kernels of an artifact that can be retuned run by the first of their other ways, then
+    by the second and so on; each is to be verified."""
+    tree = artifact.manifest.extra.get(RETUNE)
+    if tree is None or isinstance(artifact, Built):
+        return
+    plan, table = RetunePlan.read(tree), Ways(artifact)
+    for number in range(1, max((len(call.ways) for call in plan.calls), default=0)):
+        for span, when in enumerate(plan.ranges):
+            for place, call in enumerate(plan.calls):
+                allowed = call.allowed(when, artifact.threads)
+                table.choose(span, place, number if number in allowed else 0)
+        yield number

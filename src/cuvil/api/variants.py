@@ -1,19 +1,34 @@
-"""The option ``variants``: for which sizes kernels have versions of their own."""
+"""The options ``variants`` and ``retune``: for which sizes kernels have versions of their own, and
+that a running process chooses among them."""
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from cuvil.analysis.cost import estimate
+from cuvil.build.store import digest_of
+from cuvil.codegen.dispatch import Texts, WayTable
 from cuvil.codegen.module import Generated
-from cuvil.errors import InputError
-from cuvil.ir.core import Function
+from cuvil.codegen.versions import Version
+from cuvil.errors import InputError, TargetError
+from cuvil.ir.core import Function, Op
 from cuvil.ir.late import call_symbols, late_symbols
-from cuvil.passes.variants import Range, VariantPlan, range_text
+from cuvil.passes.knobs import TUNE
+from cuvil.passes.tuning import kernel_key
+from cuvil.passes.variants import Range, VariantPlan, When, range_text
+from cuvil.sym.expr import Dim, add
+from cuvil.target.base import Target
+from cuvil.tune.retuner import SECONDS
+from cuvil.tune.watch import RETUNE
 
 MOST_CELLS = 64
+CUTS = (2, 16, 64)
 _HINT = 'give sizes, such as {"batch": [1, 4, 8]}, or ranges: {"batch": [[1, 16], [16, None]]}'
 
 
@@ -57,10 +72,9 @@ def _overlap(a: Range, b: Range) -> bool:
 
 def _range(name: str, entry: object) -> Range:
     if _whole(entry):
-        return int(entry), int(entry) + 1  # type: ignore[call-overload]
-    pair = isinstance(entry, Sequence) and not isinstance(entry, (str, bytes)) and len(entry) == 2
-    if pair:
-        low, high = entry  # type: ignore[misc]
+        return int(str(entry)), int(str(entry)) + 1
+    if isinstance(entry, (list, tuple)) and len(entry) == 2:
+        low, high = entry
         if _whole(low) and (high is None or (_whole(high) and high > low)):
             return int(low), None if high is None else int(high)
     raise InputError(
@@ -69,7 +83,8 @@ def _range(name: str, entry: object) -> Range:
 
 
 def _whole(value: object) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= 0
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    return whole and int(str(value)) >= 0
 
 
 def check_variants(plan: VariantPlan, function: Function) -> None:
@@ -104,6 +119,76 @@ def _check_range(name: str, span: Range, function: Function) -> None:
             )  # fmt: skip
 
 
+def usual_ranges(function: Function) -> dict[str, tuple[Range, ...]]:
+    """Ranges for all symbols that a call knows, cut at CUTS; the last ones go without where there
+    would be too many combinations."""
+    late = late_symbols(function)
+    found: dict[str, tuple[Range, ...]] = {}
+    for name in call_symbols(function):
+        low, high = function.symbols[name]
+        ends = [low, *(c for c in CUTS if c > low and (high is None or c <= high))]
+        spans = tuple(zip(ends, (*ends[1:], None if high is None else high + 1), strict=True))
+        more = VariantPlan({**found, name: spans})
+        if name not in late and len(spans) > 1 and len(more.cells(list(more.ranges))) < MOST_CELLS:
+            found[name] = spans
+    return found
+
+
+@dataclass(frozen=True)
+class SizesAsked:
+    """What is asked about sizes: versions of kernels, and for how many seconds a kernel may be
+    measured while the process runs (None: never)."""
+
+    plan: VariantPlan = field(default_factory=VariantPlan)
+    retune: float | None = None
+
+    def versions(self, function: Function) -> VariantPlan | None:
+        """What the passes are to make versions of. Raises as :func:`check_variants` does."""
+        check_variants(self.plan, function)
+        return self.plan if self.plan.ranges else None
+
+    def ranges(self, function: Function) -> list[When] | None:
+        """The ranges in which calls are recorded, None for no recording."""
+        if self.retune is None:
+            return None
+        plan = self.plan if self.plan.ranges else VariantPlan(usual_ranges(function))
+        return plan.cells(list(plan.ranges))
+
+    def described(self, function: Function, generated: Generated) -> dict[str, Any]:
+        """What a package says of it."""
+        found: dict[str, Any] = {}
+        if self.plan.ranges:
+            found["variants"] = variants_made(self.plan, generated)
+        if generated.table is not None and self.retune is not None:
+            found[RETUNE] = retune_made(function, generated.table, self.retune)
+        return found
+
+
+def sizes_asked(options: Mapping[str, Any], target: Target, stage: str) -> SizesAsked:
+    """What the options say. Raises InputError for what can't be meant, TargetError where the
+    target, whose code is made of the stage ``stage``, has no kernels, or no process to retune in.
+    """
+    plan = variants_asked(options.get("variants"))
+    asked = options.get("retune")
+    if plan.ranges and stage != "fused":
+        raise TargetError(f"the target {target.name} has no kernels that could have variants")
+    if asked is None or asked is False:
+        return SizesAsked(plan)
+    number = isinstance(asked, (int, float, np.integer, np.floating))
+    if not number or not 0 < float(asked) < math.inf:
+        raise InputError(
+            f"the option retune is {asked!r}",
+            hint=f"give True, or the milliseconds for each kernel (True: {SECONDS * 1e3:g})",
+        )
+    if target.kind != "library" or not target.has_threads or target.variants:
+        raise TargetError(
+            f"the target {target.name} can't be retuned: "
+            + ("it is for several CPUs" if target.variants else "no process loads its code"),
+            hint="leave out the option retune, or build for one CPU, such as the target native",
+        )
+    return SizesAsked(plan, SECONDS if asked is True else float(asked) * 1e-3)
+
+
 def variants_made(plan: VariantPlan, generated: Generated) -> dict[str, Any]:
     """What a package says of its versions: the ranges that were asked for, each kernel that has
     some, and how many had no room."""
@@ -120,3 +205,27 @@ def variants_made(plan: VariantPlan, generated: Generated) -> dict[str, Any]:
         "kernels": kernels,
         "left_out": generated.left_out,
     }
+
+
+def retune_made(function: Function, table: WayTable, seconds: float) -> dict[str, Any]:
+    """What a package says of its table of ways: cuvil.tune.retuner.RetunePlan reads it."""
+    cost: Dim = 0
+    for op in (kernel for kernel in function.body.ops if kernel.short == "fused"):
+        cost = add(cost, estimate(op))
+    return {
+        "ranges": [{n: list(s) for n, s in when.items()} for when in table.ranges],
+        "calls": [_call(function, op, texts) for op, texts in table.calls],
+        "cost": str(cost),
+        "seconds": seconds,
+    }
+
+
+def _call(function: Function, op: Op, texts: Texts) -> dict[str, Any]:
+    ways = [_way(version) for version, _ in texts]
+    key = digest_of([kernel_key(op, function.symbols), json.dumps(ways, sort_keys=True)])[:24]
+    return {"kernel": str(op.attrs["name"]), "key": key, "ways": ways, "cost": str(estimate(op))}
+
+
+def _way(version: Version) -> dict[str, Any]:
+    when = {name: list(span) for name, span in version.when.items()}
+    return {"when": when, "tune": dict(version.op.attrs.get(TUNE, {}))}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from cuvil.codegen.cxx_expr import cxx
-from cuvil.codegen.dispatch import condition, dispatch
+from cuvil.codegen.dispatch import Comparisons, WayTable
 from cuvil.codegen.kernel import Field
 from cuvil.codegen.late import LateSteps
 from cuvil.codegen.versions import Version
@@ -19,13 +19,14 @@ from cuvil.passes.memory import Plan, alias_root
 from cuvil.sym.expr import Dim, mul
 
 _SILENT = ("constant", "reshape", "return", "yield")
-# The names and versions of an op's kernel, the last of which is for all sizes.
+# The names and versions of an op's kernel, the first of which is for all sizes.
 Called = Callable[[Op], list[tuple[str, Version]]]
 
 
 class EntryWriter:
-    """Writes the statements of ``run``. ``called`` gives the kernels of an op; ``names`` the C++
-    spelling of symbols. With ``profile`` each call of a kernel is timed."""
+    """Writes the statements of ``run``. ``called`` gives the kernels of an op, ``chooser`` writes
+    which of them runs; ``names`` are the C++ spelling of symbols. With ``profile`` each call of a
+    kernel is timed."""
 
     def __init__(
         self,
@@ -35,6 +36,7 @@ class EntryWriter:
         names: Mapping[str, str],
         called: Called,
         late: LateSteps,
+        chooser: Comparisons | WayTable,
         profile: bool = False,
     ) -> None:
         self.function = function
@@ -43,6 +45,7 @@ class EntryWriter:
         self.names = names
         self.called = called
         self.late = late
+        self.chooser = chooser
         self.places: dict[int, str] = {}
         first = len(checked(function))
         self.checks = {rule: first + i for i, rule in enumerate(inner_checks(function))}
@@ -113,14 +116,16 @@ class EntryWriter:
 
     def _call(self, op: Op, plan: Plan, prefix: str, indent: str) -> str:
         called = self.called(op)
-        name, general = called[-1]
+        name, general = called[0]
         before, after = self._memory(op, plan, prefix, indent, general.kernel.scratch)
-        texts = [(condition(v.when, self.names), self._run(n, v, op)) for n, v in called]
-        call = dispatch(texts, indent)
+        texts = [(version, self._run(name, version, op)) for name, version in called]
+        outside = plan is self.plan and not self.late.symbols
+        call = self.chooser.text(op, texts, indent, outside)
         if self.profile:
             call = f"{indent}{{ cuvil::ProfileSlice slice({len(self.calls)});\n{call}{indent}}}\n"
-        if len(called) > 1:
-            self.dispatched[len(self.calls)] = called[:-1]
+        fixed = [(name, version) for name, version in called[1:] if version.is_fixed]
+        if fixed:
+            self.dispatched[len(self.calls)] = fixed
         self.calls.append((name, op))
         return f"{_comment(op, indent)}{before}{call}{after}"
 

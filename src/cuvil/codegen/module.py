@@ -6,9 +6,11 @@ Equal kernels are emitted once. The text is a function of the module alone.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cuvil.codegen.cxx_expr import cxx
+from cuvil.codegen.dispatch import Comparisons, WayTable
 from cuvil.codegen.entry import EntryWriter
 from cuvil.codegen.kernel import THREADS, Kernel, symbol_name
 from cuvil.codegen.late import LateSteps
@@ -23,6 +25,7 @@ from cuvil.codegen.weights import WeightLayout
 from cuvil.ir.core import Function, Module, Op
 from cuvil.ir.late import call_symbols
 from cuvil.passes.memory import Plan, intermediate_bytes, plan_memory
+from cuvil.passes.variants import When
 from cuvil.sym.expr import Dim, maximum
 from cuvil.sym.facts import Facts
 from cuvil.target.base import Target
@@ -35,7 +38,7 @@ class Generated:
     """C++ units by file name, and the weights that go with them; the names of kernels, and the
     calls of them (name and op) in the order of the entry's text; the bytes of all intermediates;
     the versions of each call that has some, as names and where they run, and how many of them there
-    was no room for."""
+    was no room for; the table of versions, where the process may change them."""
 
     sources: dict[str, str]
     weights: WeightLayout
@@ -44,16 +47,25 @@ class Generated:
     intermediates: Dim = 0
     dispatched: dict[int, list[tuple[str, Version]]] = field(default_factory=dict)
     left_out: int = 0
+    table: WayTable | None = None
 
 
-def generate(module: Module, target: Target, profile: bool = False) -> Generated:
+def generate(
+    module: Module,
+    target: Target,
+    profile: bool = False,
+    retuned: Sequence[When] | None = None,
+) -> Generated:
     """The C++ of a module at stage "fused". With ``profile`` each call of a kernel is timed, under
-    its index in ``calls``."""
-    return _Generator(module, target, profile).run()
+    its index in ``calls``. With ``retuned``, ranges of sizes, how long calls take is recorded for
+    each, and which version of a kernel runs is a table that the process may change."""
+    return _Generator(module, target, profile, retuned).run()
 
 
 class _Generator:
-    def __init__(self, module: Module, target: Target, profile: bool) -> None:
+    def __init__(
+        self, module: Module, target: Target, profile: bool, retuned: Sequence[When] | None
+    ) -> None:
         self.profile = profile
         self.function: Function = module.main
         self.target = target
@@ -63,7 +75,9 @@ class _Generator:
         self.names = {name: symbol_name(name) for name in self.function.symbols}
         self.names[THREADS] = "threads"
         self.late = LateSteps(self.function)
-        self.versions: Versions = choose_versions(self.function, self.facts, target)
+        self.table = None if retuned is None else WayTable(self.names, [*retuned, {}])
+        several = retuned is not None
+        self.versions: Versions = choose_versions(self.function, self.facts, target, several)
         self._known: dict[str, str] = {}
         self._texts: dict[str, tuple[str, str, Kernel]] = {}
         self._used_names: dict[str, int] = {}
@@ -72,7 +86,7 @@ class _Generator:
     def run(self) -> Generated:
         writer = EntryWriter(
             self.function, self.plan, self.weights, self.names, self._called, self.late,
-            self.profile,
+            self.table or Comparisons(self.names), self.profile,
         )  # fmt: skip
         statements = writer.body()
         offsets = writer.offsets(self.plan, "slot", "0", "scratch")
@@ -81,12 +95,12 @@ class _Generator:
         apart = intermediate_bytes(self.plan, self.function)
         return Generated(
             sources, self.weights, list(self._texts), writer.calls, apart, writer.dispatched,
-            self.versions.left_out,
+            self.versions.left_out, self.table,
         )  # fmt: skip
 
     def _called(self, op: Op) -> list[tuple[str, Version]]:
-        """An op's versions for ranges of sizes and then that for all, each with the name of its
-        text, which equal kernels share."""
+        """An op's version for all sizes and then the others, each with the name of its text, which
+        equal kernels share."""
         general = Version({}, op, kernel_of(op, self.facts, self.target))
         self._reserve(general.kernel.scratch)
         found = [(self._named(general.kernel), general)]
@@ -94,7 +108,7 @@ class _Generator:
             own = made.kernel.scratch
             self._reserve(larger_scratch(own, general.kernel.scratch, made.when))
             found.append((self._named(made.kernel), made))
-        return [*found[1:], found[0]]
+        return found
 
     def _reserve(self, scratch: Dim | None) -> None:
         if scratch is not None and not self.late.is_late(scratch):
@@ -147,16 +161,25 @@ class _Generator:
     def _entry(self, offsets: str, statements: str) -> str:
         include = '#include "late.hpp"\n' if self.late.opening() else ""
         include += '#include "profile.hpp"\n' if self.profile else ""
+        include += '#include "retune.hpp"\n' if self.table is not None else ""
         text = f'#include "kernel.hpp"\n{include}\nnamespace cuvil::model {{\n\n'
         for name, (struct, _, _) in self._texts.items():
             flat = " ".join(struct.split())
             declared = f"{flat} void run(const RunContext& rc, const Args& k);"
             text += f"namespace {name} {{ {declared} }}\n"
-        text += "\n" + self._workspace(offsets) + "\nvoid run(const RunContext& rc) {\n"
+        text += "\n" + self._workspace(offsets) + "\n"
+        opening = self._symbols("rc.symbols", "rc.threads")
+        count = len(call_symbols(self.function))
+        if self.table is not None:
+            text += self.table.before(self._symbols("symbols", "0"), count)
+        text += "void run(const RunContext& rc) {\n"
         text += "  const cuvil::ProfileSlice whole(-1);\n" if self.profile else ""
-        text += self._symbols("rc.symbols", "rc.threads") + offsets
-        text += self.late.opening() + statements
-        return text + "}\n\n}  // namespace cuvil::model\n"
+        text += opening + offsets
+        text += self.table.opening() if self.table is not None else ""
+        text += self.late.opening() + statements + "}\n"
+        if self.table is None:
+            return text + "\n}  // namespace cuvil::model\n"
+        return text + self.table.after(opening + offsets, count) + "}  // namespace cuvil\n"
 
     def _symbols(self, array: str, threads: str) -> str:
         lines = [

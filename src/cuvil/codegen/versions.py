@@ -21,9 +21,9 @@ from cuvil.ir.clone import clone_op
 from cuvil.ir.control import blocks
 from cuvil.ir.core import Block, Function, Op
 from cuvil.ir.late import late_symbols
-from cuvil.passes.knobs import TUNE
-from cuvil.passes.tuning import set_choice
-from cuvil.passes.variants import VARIANTS, Variant, When, symbols_in, variants_of
+from cuvil.passes.knobs import ALGORITHM, TUNE, candidates
+from cuvil.passes.tuning import VARIANTS, set_choice
+from cuvil.passes.variants import Variant, When, symbols_in, variants_of
 from cuvil.rewrite.rewriter import Rewriter
 from cuvil.sym.expr import Dim, evaluate, substitute, symbols_of
 from cuvil.sym.facts import Facts
@@ -31,17 +31,20 @@ from cuvil.target.base import Target
 
 LEAST_TEXT = 48 << 10
 """Characters of versions that any model may have."""
+_LEAST_SHARE = 0.01  # of the time of all kernels: below it nothing is worth choosing
+_MOST_WAYS = 6
 _USUAL = 64  # what an open symbol is taken to be, within its bounds, to tell large kernels
 
 
 @dataclass(frozen=True)
 class Version:
     """A kernel's code where ``when`` holds; ``op`` is a copy that has been told so, or, with an
-    empty ``when``, the op itself."""
+    empty ``when``, the op itself. One that is not ``is_fixed`` is run only if chosen later."""
 
     when: When
     op: Op
     kernel: Kernel
+    is_fixed: bool = True
 
 
 @dataclass
@@ -69,8 +72,11 @@ def kernel_of(op: Op, facts: Facts, target: Target) -> Kernel:
     return kernel
 
 
-def choose_versions(function: Function, facts: Facts, target: Target) -> Versions:
-    """The versions of a function's kernels that are worth their code."""
+def choose_versions(
+    function: Function, facts: Facts, target: Target, retuned: bool = False
+) -> Versions:
+    """The versions of a function's kernels that are worth their code; if ``retuned``, behind those
+    the ways by which the larger kernels may be run besides."""
     late = set(late_symbols(function))
     found: list[tuple[float, int, Op, Version]] = []
     usual = text = 0
@@ -97,7 +103,30 @@ def choose_versions(function: Function, facts: Facts, target: Target) -> Version
     versions = Versions({}, len(found) - len(kept))
     for _, op, made in sorted(kept, key=lambda item: item[0]):
         versions.of.setdefault(id(op), []).append(made)
+    if retuned and not late:
+        for op in _larger(function, facts):
+            versions.of.setdefault(id(op), []).extend(_ways(op, facts, target))
     return versions
+
+
+def _larger(function: Function, facts: Facts) -> list[Op]:
+    """The kernels outside control flow that take more than a small share of the time."""
+    ops = [op for op in function.body.ops if op.short == "fused"]
+    seconds = [_seconds(op, {}, facts) for op in ops]
+    return [op for op, own in zip(ops, seconds, strict=True) if own >= _LEAST_SHARE * sum(seconds)]
+
+
+def _ways(op: Op, facts: Facts, target: Target) -> list[Version]:
+    """The kernel with one knob turned; those that need weights in another layout are left out."""
+    general = kernel_of(op, facts, target)
+    found = []
+    for choice in candidates(op, target, target.has_threads):
+        if ALGORITHM in choice:
+            continue
+        made = _version(op, Variant({}, choice), facts, target, is_fixed=False)
+        if (made.kernel.body, made.kernel.launch) != (general.body, general.launch):
+            found.append(made)
+    return found[:_MOST_WAYS]
 
 
 def larger_scratch(own: Dim | None, general: Dim | None, when: When) -> Dim | None:
@@ -109,11 +138,14 @@ def larger_scratch(own: Dim | None, general: Dim | None, when: When) -> Dim | No
     return None if covered else own
 
 
-def _version(op: Op, variant: Variant, facts: Facts, target: Target) -> Version:
+def _version(
+    op: Op, variant: Variant, facts: Facts, target: Target, is_fixed: bool = True
+) -> Version:
     copy = _copy(op, variant)
     kernel = kernel_of(copy, _narrowed(facts, variant), target)
     kernel.title += "".join(_suffix(name, span) for name, span in variant.when.items())
-    return Version(variant.when, copy, kernel)
+    kernel.title += "".join(f"_{knob}_{value}" for knob, value in (variant.choice or {}).items())
+    return Version(variant.when, copy, kernel, is_fixed)
 
 
 def _copy(op: Op, variant: Variant) -> Op:

@@ -6,19 +6,12 @@
 #include "abi_text.hpp"
 #include "hash.hpp"
 #include "memory.hpp"
+#include "model.hpp"
 #include "threads.hpp"
 
 #ifndef CUVIL_CORE_ID
 #define CUVIL_CORE_ID 0
 #endif
-
-struct cuvil_model {
-  const char* weights;
-  cuvil::Pool* pool;
-  int32_t threads;
-  cuvil::LateCache* late;
-  const cuvil::VariantTable* code;
-};
 
 namespace cuvil {
 

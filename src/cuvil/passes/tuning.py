@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from cuvil.errors import InputError
+from cuvil.ir.attr_text import attr_text
 from cuvil.ir.control import blocks
 from cuvil.ir.core import Function, Module, Op
 from cuvil.ir.printer import print_op
@@ -26,14 +27,17 @@ from cuvil.passes.knobs import (
 from cuvil.rewrite.rewriter import Rewriter
 
 LABEL = "tuning"
+VARIANTS = "variants"  # the attribute of passes/variants.py
 _KEY_DIGITS = 24
 _WEIGHT_NAME = re.compile(r'(#cuvil\.(?:dense|weight)<)"(?:[^"\\]|\\.)*"')
 
 
 def kernel_key(op: Op, symbols: Mapping[str, tuple[int, int | None]]) -> str:
-    """The key of a fused op that no tuning has changed: its text, which operands are constants,
-    and the bounds of its symbols."""
+    """The key of a fused op that no tuning has changed: its text without its versions, which
+    operands are constants, and the bounds of its symbols."""
     text = _WEIGHT_NAME.sub(r'\1""', print_op(op))
+    if VARIANTS in op.attrs:
+        text = text.replace(f", {VARIANTS} = {attr_text(op.attrs[VARIANTS])}", "")
     constant = [v.op is not None and v.op.short == "constant" for v in op.operands]
     used = sorted({s for v in (*op.operands, *op.results) for s in v.type.symbols()})
     bounds = [(name, symbols.get(name)) for name in used]

@@ -17,11 +17,10 @@ from typing import Any
 from cuvil.ir.core import Op
 from cuvil.ir.late import mentioned
 from cuvil.passes.knobs import Choice
-from cuvil.passes.tuning import kernel_key
+from cuvil.passes.tuning import VARIANTS, kernel_key
 from cuvil.rewrite.rewriter import Rewriter
 
 LABEL = "variants"
-VARIANTS = "variants"
 Range = tuple[int, "int | None"]  # low <= value < high
 When = Mapping[str, Range]
 
@@ -101,8 +100,13 @@ def variants_of(op: Op) -> tuple[Variant, ...]:
 
 
 def read_variant(entry: Mapping[str, Any]) -> Variant:
-    """A version from plain data: the attribute's, or JSON's."""
-    when: When = {name: (span[0], span[1]) for name, span in entry["when"].items()}
+    """A version from plain data: the attribute's, or JSON's. Raises ValueError, TypeError or
+    KeyError where it is none."""
+    when: dict[str, Range] = {}
+    for name, (low, high) in entry["when"].items():
+        if type(low) is not int or type(high) not in (int, type(None)):
+            raise TypeError(f"{name} from {low!r} to {high!r} is no range")
+        when[name] = (low, high)
     return Variant(when, entry.get("tune"))
 
 

@@ -9,7 +9,13 @@ from cuvil.package.manifest import Manifest
 
 
 class Described:
-    """Facts of a manifest that every form of an artifact has."""
+    """Facts of a manifest that every form of an artifact has.
+
+    ``retuner`` is what retunes a loaded one that was compiled with the option "retune": its
+    ``changes`` are what was chosen in this process, ``stop()`` ends it.
+    """
+
+    retuner: Any = None
 
     @property
     def manifest(self) -> Manifest:

@@ -31,16 +31,16 @@ _MOST_BYTES = 256 << 20  # of operands and results; transformed weights come on 
 _SECONDS_A_WAY = 0.15  # to build one, before it is known
 
 
-def decide(times: Array) -> int:
+def decide(times: Array, gain: float = GAIN) -> int:
     """The column of the fastest way; 0, the way as computed, unless another is faster by more than
-    GAIN, by its least time and in most runs beside it.
+    the share ``gain``, by its least time and in most runs beside it.
 
     ``times`` are seconds, [runs, ways], of a way that a run has twice the lesser; the ways of a
     run were measured in turns.
     """
     least = times.min(axis=0)
     usual = np.median(times / np.maximum(times[:, :1], 1e-12), axis=0)
-    allowed = (least < (1 - GAIN) * least[0]) & (usual < 1 - GAIN)
+    allowed = (least < (1 - gain) * least[0]) & (usual < 1 - gain)
     allowed[0] = True
     return int(np.argmin(np.where(allowed, least, np.inf)))
 
