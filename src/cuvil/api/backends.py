@@ -11,12 +11,15 @@ from dataclasses import dataclass, field
 
 from cuvil.build.library import TABLES, Watch, build_library, built_variants
 from cuvil.build.llvm_text import llvm_text
+from cuvil.build.wasm import build_wasm
 from cuvil.codegen.abi import emit_abi
 from cuvil.codegen.module import Generated, generate
+from cuvil.codegen.wasm import emit_wasm, weights_image
 from cuvil.ir.core import Module
 from cuvil.options import Options
-from cuvil.package.manifest import Manifest
+from cuvil.package.manifest import WEIGHTS_INSIDE, Manifest
 from cuvil.passes.pipeline import PassOptions
+from cuvil.runtime.web_form import refuse_host_steps
 from cuvil.target.base import Target
 
 
@@ -61,7 +64,19 @@ def _llvm(
     return Contents(llvm_text(sources, target, options, watch).encode())
 
 
+def _wasm(
+    generated: Generated, manifest: Manifest, target: Target, options: Options, watch: Watch | None
+) -> Contents:
+    refuse_host_steps(manifest)
+    weights = generated.weights
+    inside = weights_image(weights.parts, weights.size) if weights.size <= WEIGHTS_INSIDE else None
+    more = {"tables.cpp": emit_abi(manifest), "wasm.cpp": emit_wasm(inside)}
+    modules = build_wasm({**generated.sources, **more}, options, watch)
+    return Contents(modules.pop(""), modules)
+
+
 BACKENDS: Mapping[str, Backend] = {
     "library": Backend(generate, _library),
     "llvm": Backend(generate, _llvm),
+    "wasm": Backend(generate, _wasm),
 }

@@ -29,6 +29,12 @@ LINK_FLAGS = (
 OBJECT = ("-c",)
 LLVM_TEXT = ("-S", "-emit-llvm")
 _EXPORTS = "{ global: cuvil_*; local: *; };\n"
+# A stack that overflows must trap, not write over data: it lies first. What is exported is what
+# has default visibility: the functions of abi.h, and those for the host (native/wasm.hpp).
+WASM_LINK_FLAGS = (
+    "--no-entry", "--export-dynamic", "--gc-sections", "--strip-all", "--stack-first",
+    "-z", "stack-size=262144",
+)  # fmt: skip
 _ERROR_LINES = 12
 _PLACE_HINT = "set CUVIL_CACHE_DIR to a folder that can be written and has space"
 
@@ -102,20 +108,19 @@ def compile_object(
 
 
 def link(objects: Mapping[str, bytes], target: Target, scratch: Path) -> bytes:
-    """Objects (by name) to a shared library's bytes; it exports cuvil_* and depends on nothing.
+    """Objects (by name) to the bytes of a shared library, or of a WebAssembly module; it exports
+    cuvil_* and depends on nothing.
 
     Raises TargetError, also for a symbol that nothing defines.
     """
-    if "linux" not in target.triple:
+    if target.arch != "wasm32" and "linux" not in target.triple:
         raise TargetError(f"linking for {target.triple} is not supported", stage="build")
     with _work_folder(scratch) as work:
         paths = _written(objects, Path(work))
-        exports = Path(work) / "exports.map"
-        exports.write_text(_EXPORTS)
-        made = Path(work) / "out.so"
+        made = Path(work) / "out"
+        linker = _wasm_linker() if target.arch == "wasm32" else _library_linker(Path(work))
         command = [
-            str(compiler_path()), "ld.lld", *LINK_FLAGS, f"--version-script={exports}", *paths,
-            "-o", str(made),
+            str(compiler_path()), *linker, *target.link_flags, *paths, "-o", str(made),
         ]  # fmt: skip
         _call(command, work, "the linker refused the model's objects")
         return made.read_bytes()
@@ -142,6 +147,16 @@ def _written(objects: Mapping[str, bytes], folder: Path) -> list[str]:
         path.write_bytes(data)
         paths.append(str(path))
     return paths
+
+
+def _library_linker(work: Path) -> list[str]:
+    exports = work / "exports.map"
+    exports.write_text(_EXPORTS)
+    return ["ld.lld", *LINK_FLAGS, f"--version-script={exports}"]
+
+
+def _wasm_linker() -> list[str]:
+    return ["wasm-ld", *WASM_LINK_FLAGS]
 
 
 @contextlib.contextmanager

@@ -7,16 +7,12 @@ from typing import Protocol
 
 from cuvil.codegen.cxx_expr import cxx
 from cuvil.ir.signature import Signature, TensorSpec
-from cuvil.ir.types import DType
+from cuvil.ir.types import dlpack_code
 from cuvil.sym.constraint import Constraint, in_words
 from cuvil.sym.expr import symbols_of
 from cuvil.target.base import Variant, namespace_of
 from cuvil.target.features import CPU_FEATURES
 
-_DLPACK_CODES: Mapping[str, int] = {
-    "bf16": 4, "f8e4m3fn": 10, "f8e4m3fnuz": 11, "f8e5m2": 12, "f8e5m2fnuz": 13, "f8e8m0fnu": 14,
-    "f6e2m3fn": 15, "f6e3m2fn": 16, "f4e2m1fn": 17, "i4": 0, "i2": 0, "u4": 1, "u2": 1,
-}  # fmt: skip
 
 
 class Face(Protocol):
@@ -31,12 +27,6 @@ class Face(Protocol):
     @property
     def cpu_features(self) -> tuple[str, ...]: ...
     def describe(self) -> str: ...
-
-
-def dlpack_code(dtype: DType) -> int:
-    """DLPack's type code: 0 int, 1 unsigned, 2 float, 6 bool, else of the type (dlpack.h, 1.1)."""
-    found = _DLPACK_CODES.get(dtype.name)
-    return {"i": 0, "u": 1, "f": 2, "b": 6}[dtype.kind] if found is None else found
 
 
 def emit_abi(face: Face, variants: Sequence[Variant] = ()) -> str:

@@ -116,6 +116,16 @@ _SUB_BYTE: Mapping[str, int] = {
 _FROM_NUMPY: Mapping[str, DType] = {
     text: DTYPES[name] for name, text in (*_NUMPY.items(), *_ML_DTYPES.items())
 }
+_DLPACK_CODES: Mapping[str, int] = {
+    "bf16": 4, "f8e4m3fn": 10, "f8e4m3fnuz": 11, "f8e5m2": 12, "f8e5m2fnuz": 13, "f8e8m0fnu": 14,
+    "f6e2m3fn": 15, "f6e3m2fn": 16, "f4e2m1fn": 17, "i4": 0, "i2": 0, "u4": 1, "u2": 1,
+}  # fmt: skip
+
+
+def dlpack_code(dtype: DType) -> int:
+    """DLPack's type code: 0 int, 1 unsigned, 2 float, 6 bool, else of the type (dlpack.h, 1.1)."""
+    found = _DLPACK_CODES.get(dtype.name)
+    return {"i": 0, "u": 1, "f": 2, "b": 6}[dtype.kind] if found is None else found
 
 
 def dtype_of(array_dtype: Any) -> DType:

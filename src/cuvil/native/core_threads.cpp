@@ -32,12 +32,14 @@ Pool* pool_from(HostLoopFn host, void* context, int32_t threads) {
 
 #if CUVIL_HAS_THREADS
 
+#if !defined(__wasm__)
 // Weak: an artifact in a process without threads runs on its caller alone.
 extern "C" {
 __attribute__((weak, visibility("default"))) int pthread_create(unsigned long*, const void*,
                                                                 void* (*)(void*), void*);
 __attribute__((weak, visibility("default"))) int pthread_join(unsigned long, void**);
 }
+#endif
 
 namespace cuvil {
 
@@ -88,6 +90,8 @@ uint64_t ticks_for(uint64_t nanoseconds) {
   uint64_t per_second;
   __asm__ volatile("mrs %0, cntfrq_el0" : "=r"(per_second));
   return per_second * nanoseconds / 1000000000u;
+#elif defined(__wasm__)
+  return nanoseconds;
 #else
   return nanoseconds * 5 / 2;  // counters run at 2 to 4 GHz; this is a bound, not a clock
 #endif
@@ -182,6 +186,21 @@ void* worker_main(void* argument) {
   }
 }
 
+#if defined(__wasm__)
+// The host starts threads, when it comes to that (cuvil_pool_serve), and ends them with the memory
+// that they share.
+bool threads_exist() { return true; }
+bool start_thread(Worker*) { return true; }
+bool join_threads(Team*) { return false; }
+#else
+bool threads_exist() { return pthread_create && pthread_join; }
+bool start_thread(Worker* w) { return pthread_create(&w->thread, nullptr, worker_main, w) == 0; }
+bool join_threads(Team* p) {
+  for (int32_t i = 1; i < p->threads; ++i) pthread_join(p->workers[i].thread, nullptr);
+  return true;
+}
+#endif
+
 bool in_other_process(const Team* p) {
   if (p->same_process) return __atomic_load_n(p->same_process, __ATOMIC_RELAXED) == 0;
   return os::process_id() != p->process;
@@ -192,7 +211,7 @@ void wait_until_empty(Team* p) {
   for (;;) {
     if ((__atomic_load_n(&p->gate, __ATOMIC_ACQUIRE) & kInside) == 0) return;
     os::relax();
-    if (os::ticks() - start < p->spin_ticks) continue;
+    if (!os::kCallersSleep || os::ticks() - start < p->spin_ticks) continue;
     __atomic_store_n(&p->caller_waits, 1, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&p->gate, __ATOMIC_SEQ_CST) & kInside) os::futex_wait(&p->caller_waits, 1);
   }
@@ -209,7 +228,7 @@ void split(Team* p, int64_t units, int32_t shares) {
 }  // namespace
 
 Pool* pool_create(int32_t threads) {
-  if (threads <= 1 || !pthread_create || !pthread_join) return nullptr;
+  if (threads <= 1 || !threads_exist()) return nullptr;
   constexpr size_t page = 65536;  // the largest page in use on these machines
   const size_t bytes = (sizeof(Team) + page - 1) / page * page + page;
   char* memory = static_cast<char*>(os::map_pages(bytes));
@@ -231,7 +250,7 @@ Pool* pool_create(int32_t threads) {
     Worker& w = p->workers[i];
     w.pool = p;
     w.index = i;
-    if (pthread_create(&w.thread, nullptr, worker_main, &w) != 0) break;
+    if (!start_thread(&w)) break;
     p->threads = i + 1;
   }
   os::block_signals(signals);
@@ -248,7 +267,7 @@ void pool_destroy(Pool* pool) {
     __atomic_store_n(&p->stop, 1, __ATOMIC_SEQ_CST);
     __atomic_add_fetch(&p->gate, kSerial, __ATOMIC_SEQ_CST);
     os::futex_wake(&p->gate, kMaxThreads);
-    for (int32_t i = 1; i < p->threads; ++i) pthread_join(p->workers[i].thread, nullptr);
+    if (!join_threads(p)) return;
   }
   os::unmap_pages(p, p->bytes);
 }
@@ -277,6 +296,12 @@ void run_on_team(Pool* pool, const Loop& l) {
 
 }  // namespace
 }  // namespace cuvil
+
+#if defined(__wasm__)
+void cuvil_pool_serve(cuvil_pool* pool, int32_t index) {
+  cuvil::worker_main(&reinterpret_cast<cuvil::Team*>(pool)->workers[index]);
+}
+#endif
 
 #else  // no threads on this target: every pool is a host's
 

@@ -25,10 +25,7 @@ struct Piece {
     if (!finish->clamped) return;
     const vf low = splat(finish->low), high = splat(finish->high);
 #pragma unroll
-    for (int p = 0; p < PX; ++p) {  // NaN fails both comparisons
-      acc[p] = acc[p] < low ? low : acc[p];
-      acc[p] = acc[p] > high ? high : acc[p];
-    }
+    for (int p = 0; p < PX; ++p) acc[p] = at_most(at_least(acc[p], low), high);
   }
 };
 
@@ -70,8 +67,8 @@ __attribute__((noinline)) void window_table(const InputLines& in, int64_t rows, 
 // Table [KH][(PX - 1) * SW + KW]: an input column is loaded once for all the windows that hold it.
 // Needs c >= VL; w: [KH][KW][c].
 template <int KH, int KW, int SW, int PX>
-__attribute__((noinline)) void shared_columns(const float* const* table, const float* w, int64_t c,
-                                              const Piece& part) {
+CUVIL_MULTIPLIES __attribute__((noinline)) void shared_columns(
+    const float* const* table, const float* w, int64_t c, const Piece& part) {
   constexpr int COLUMNS = (PX - 1) * SW + KW;
   for (int64_t at = part.begin; at < part.end; at += VL) {
     // The last vector overlaps its neighbour instead of being partial: the same values twice.

@@ -1,16 +1,20 @@
 // The few things asked of the operating system, by raw system calls: artifacts link no libc.
-// CUVIL_HAS_THREADS is 1 where all of them exist (Linux on x86-64 and on AArch64).
+// CUVIL_HAS_THREADS is 1 where all of them exist: Linux on x86-64 and on AArch64, and WebAssembly
+// with atomics, which asks its host instead.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
 
 #if defined(__linux__) && (defined(__x86_64__) || defined(__aarch64__)) && !defined(__ILP32__)
 #define CUVIL_HAS_THREADS 1
+#elif defined(__wasm_atomics__)
+#define CUVIL_HAS_THREADS 1
+#include "os_wasm.hpp"
 #else
 #define CUVIL_HAS_THREADS 0
 #endif
 
-#if CUVIL_HAS_THREADS
+#if CUVIL_HAS_THREADS && !defined(__wasm__)
 namespace cuvil {
 namespace os {
 
@@ -30,6 +34,7 @@ inline long call6(long n, long a, long b, long c, long d, long e, long f) {
 // A counter that runs at a constant rate.
 inline uint64_t ticks() { return __builtin_readcyclecounter(); }
 inline void relax() { __builtin_ia32_pause(); }
+constexpr bool kCallersSleep = true;
 #else
 enum : long {
   kMmap = 222, kMunmap = 215, kSigmask = 135, kMadvise = 233, kGetpid = 172, kFutex = 98
@@ -54,6 +59,7 @@ inline uint64_t ticks() {
   return t;
 }
 inline void relax() { __asm__ volatile("yield"); }
+constexpr bool kCallersSleep = true;
 #endif
 
 #if defined(__aarch64__)

@@ -4,7 +4,7 @@
 
 namespace cuvil {
 
-CUVIL_INLINE vf larger(vf a, vf b) { return a > b ? a : b; }
+CUVIL_INLINE vf larger(vf a, vf b) { return at_least(b, a); }
 
 CUVIL_INLINE float max_lanes(vf v) {
   float m = v[0];
@@ -16,7 +16,7 @@ CUVIL_INLINE float max_lanes(vf v) {
 CUVIL_INLINE vf exp2_nonpositive(vf x) {
   const vf magic = splat(12582912.0f + 127.0f);  // leaves the biased exponent in the lowest bits
   const vf low = splat(-126.0f);
-  const vf cut = x < low ? low : x;
+  const vf cut = at_least(x, low);
   const vf t = cut + magic;
   const vf r = cut - (t - magic);
   vf p = splat(1.5476378e-04f);

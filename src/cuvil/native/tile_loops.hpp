@@ -13,15 +13,17 @@
 namespace cuvil {
 
 template <class Arithmetic, int R, int V>
-__attribute__((noinline)) void multiply_rows(const TileOperands& a,
-                                             const typename Arithmetic::Packed* b,
-                                             const TileOutput& o) {
+CUVIL_MULTIPLIES __attribute__((noinline)) void multiply_rows(
+    const TileOperands& a, const typename Arithmetic::Packed* b, const TileOutput& o) {
   vf acc[R][V] = {};
   const float* const* table = a.rows;
   for (int64_t t = 0; t < a.taps; ++t, table += MR) {
     const typename Arithmetic::Left* row[R];
 #pragma unroll
     for (int i = 0; i < R; ++i) row[i] = Arithmetic::row(table[i]);
+#if defined(__wasm__)  // a loop in a browser has a check of its own in every turn
+#pragma clang loop unroll_count(4)
+#endif
     for (int64_t k = 0; k < a.kc; ++k, b += NR) {
       decltype(load(b)) bv[V];
 #pragma unroll
@@ -31,6 +33,7 @@ __attribute__((noinline)) void multiply_rows(const TileOperands& a,
         const auto x = Arithmetic::spread(row[i][k]);
 #pragma unroll
         for (int v = 0; v < V; ++v) acc[i][v] = Arithmetic::add(acc[i][v], x, bv[v]);
+        keep_order(acc[i]);
       }
     }
   }
@@ -39,9 +42,8 @@ __attribute__((noinline)) void multiply_rows(const TileOperands& a,
 
 // A row alone has partial sums over k mod ROW_CHAINS (tile.hpp).
 template <class Arithmetic, int V>
-__attribute__((noinline)) void multiply_row(const TileOperands& a,
-                                            const typename Arithmetic::Packed* b,
-                                            const TileOutput& o) {
+CUVIL_MULTIPLIES __attribute__((noinline)) void multiply_row(
+    const TileOperands& a, const typename Arithmetic::Packed* b, const TileOutput& o) {
   vf acc[ROW_CHAINS][V] = {};
   for (int64_t t = 0; t < a.taps; ++t) {
     const typename Arithmetic::Left* row = Arithmetic::row(a.rows[t * MR]);

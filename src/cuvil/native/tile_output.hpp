@@ -35,15 +35,12 @@ CUVIL_INLINE void finish_tile(vf (&acc)[R][V], const TileOutput& o) {
 #pragma unroll
       for (int v = 0; v < V; ++v) acc[i][v] += load_within<V>(f.residual + i * o.ld, v, o.tail);
   }
-  if (f.clamped) {  // NaN fails both comparisons
+  if (f.clamped) {
     const vf low = splat(f.low), high = splat(f.high);
 #pragma unroll
     for (int i = 0; i < R; ++i)
 #pragma unroll
-      for (int v = 0; v < V; ++v) {
-        const vf cut = acc[i][v] < low ? low : acc[i][v];
-        acc[i][v] = cut > high ? high : cut;
-      }
+      for (int v = 0; v < V; ++v) acc[i][v] = at_most(at_least(acc[i][v], low), high);
   }
 }
 

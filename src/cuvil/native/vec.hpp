@@ -30,6 +30,15 @@
 #endif
 #define CUVIL_INLINE inline __attribute__((always_inline))
 
+// Marks the inner loops of products. WebAssembly's fused multiply-add is part of relaxed SIMD,
+// whose minimum and maximum the compiler takes for `a < b ? a : b` though they may lose a NaN. So
+// only functions with this mark get it; they have no such choices but at_least and at_most.
+#if defined(CUVIL_RELAXED)
+#define CUVIL_MULTIPLIES __attribute__((target("relaxed-simd")))
+#else
+#define CUVIL_MULTIPLIES
+#endif
+
 namespace cuvil {
 
 constexpr int VL = CUVIL_VEC_BYTES / 4;
@@ -50,6 +59,18 @@ typedef float vf_mem __attribute__((vector_size(CUVIL_VEC_BYTES), aligned(4), ma
 typedef int32_t vi_mem __attribute__((vector_size(CUVIL_VEC_BYTES), aligned(4), may_alias));
 typedef int32_t vi_element __attribute__((may_alias));
 
+// Vectors that must have their values at this point of the code. The compiler moves loads up where
+// it writes WebAssembly, in which registers never run out; a browser's compiler then spills.
+template <class T, int V>
+CUVIL_INLINE void keep_order(T (&a)[V]) {
+#if defined(__wasm__)
+#pragma unroll
+  for (int v = 0; v < V; ++v) __asm__ volatile("" : "+r"(a[v]));
+#else
+  (void)a;
+#endif
+}
+
 CUVIL_INLINE vf load(const float* p) { return *reinterpret_cast<const vf_mem*>(p); }
 CUVIL_INLINE void store(float* p, vf v) { *reinterpret_cast<vf_mem*>(p) = v; }
 CUVIL_INLINE vi load(const int32_t* p) { return *reinterpret_cast<const vi_mem*>(p); }
@@ -61,6 +82,16 @@ CUVIL_INLINE vf splat(float x) {
   return v;
 }
 CUVIL_INLINE vi splat(int32_t x) { return x - vi{}; }
+
+// max(x, low) and min(x, high), by lane; an x that is NaN stays NaN.
+#if defined(__wasm__)
+// Where it may, the compiler takes relaxed instructions that lose the NaN: these never do.
+CUVIL_INLINE vf at_least(vf x, vf low) { return __builtin_wasm_pmax_f32x4(x, low); }
+CUVIL_INLINE vf at_most(vf x, vf high) { return __builtin_wasm_pmin_f32x4(x, high); }
+#else
+CUVIL_INLINE vf at_least(vf x, vf low) { return x < low ? low : x; }
+CUVIL_INLINE vf at_most(vf x, vf high) { return x > high ? high : x; }
+#endif
 
 CUVIL_INLINE vi lane_index() {
   vi v;

@@ -11,6 +11,7 @@ from cuvil.errors import ArtifactError, InvalidModelError
 from cuvil.ir.signature import ConstraintSpec, Signature, SymbolSpec, TensorSpec
 
 FORMAT_VERSION = 1
+WEIGHTS_INSIDE = 64 << 10  # up to so many bytes of weights lie in a WebAssembly module itself
 ABI_VERSION = 2  # of native/abi.h: a library of another version is not loaded
 
 T = TypeVar("T")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from cuvil.runners.base import Runner
 from cuvil.runners.emulated import Emulator, emulated
 from cuvil.runners.llvm import llvm_runner
+from cuvil.runners.node import NODE
 from cuvil.target.base import Target
 from cuvil.target.registry import TARGETS
 
@@ -22,6 +23,7 @@ RUNNERS: Mapping[tuple[str, str], Runner] = {
         ("llvm", arch): llvm_runner(f"{arch}-linux-gnu", _LIBRARIES.get(arch))
         for arch in ("x86_64", "aarch64")
     },
+    ("wasm", "wasm32"): NODE,
 }
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from cuvil.errors import ArtifactError, TargetError
 from cuvil.package.bundle import held_packages
 from cuvil.package.format import Package, StrPath, write_package
+from cuvil.runtime.web_form import web_files
 
 _HEADER = Path(__file__).resolve().parent.parent / "native" / "abi.h"
 Files = list[tuple[Path, Iterable[Any]]]
@@ -39,6 +40,7 @@ PACKAGE = ".cuvilpkg"
 _FORMS: Mapping[str, Form] = {
     ".so": Form("library", "", _library),
     ".ll": Form("llvm", "llvm", _library),
+    ".wasm": Form("wasm", "wasm", web_files),
 }
 FORMS = (PACKAGE, *_FORMS)
 
@@ -87,8 +89,9 @@ def save_package(package: Package, path: StrPath) -> list[Path]:
 
     ``.cuvilpkg`` is the package itself. ``.so`` is the library for C programs, with the weights in
     a file beside it (suffix ``.weights``, to be mapped and given to cuvil_create) and the header
-    (suffix ``.h``). Raises TargetError for another suffix, ArtifactError where the file can't be
-    written. Every file appears whole or not at all.
+    (suffix ``.h``). ``.wasm`` are modules, weights and a loader (see web_form.py). Raises
+    TargetError for another suffix, ArtifactError where the file can't be written.
+    Every file appears whole or not at all.
     """
     target = Path(path)
     if target.suffix == PACKAGE:

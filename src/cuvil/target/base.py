@@ -37,7 +37,7 @@ class Target:
     contractions (rows x f32 columns), caches are in bytes (``l3_bytes`` may be 0).
     ``cpu_features`` are the features that the code may use beyond the baseline, named as
     /proc/cpuinfo names them. ``kind`` is the form of what is built: "library" is a shared library,
-    for other kinds see api/backends.py.
+    for other kinds see api/backends.py. ``link_flags`` go to the linker.
 
     A target with ``variants`` is built once for each, the best first; the last one runs on any CPU
     of the triple. They share generated sources and weights, for which ``vec_bytes``, ``mr`` and
@@ -59,6 +59,7 @@ class Target:
     pointer_bits: int = 64
     has_threads: bool = True
     cxx_flags: tuple[str, ...] = ()
+    link_flags: tuple[str, ...] = ()
     kind: str = "library"
     variants: tuple[Variant, ...] = ()
     lanes: int = 0

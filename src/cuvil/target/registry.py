@@ -10,10 +10,13 @@ from cuvil.target.base import Target
 from cuvil.target.llvm import PREFIX as LLVM
 from cuvil.target.llvm import as_llvm, llvm_targets
 from cuvil.target.native import native_target
+from cuvil.target.wasm import WASM_TARGETS
 from cuvil.target.x86 import X86_TARGETS
 
 _MACHINES = (*X86_TARGETS, *ARM_TARGETS)
-TARGETS: Mapping[str, Target] = {t.name: t for t in (*_MACHINES, *llvm_targets(_MACHINES))}
+TARGETS: Mapping[str, Target] = {
+    t.name: t for t in (*_MACHINES, *llvm_targets(_MACHINES), *WASM_TARGETS)
+}
 # Those of the machine that this process runs on.
 _HERE: Mapping[str, Callable[[], Target]] = {
     "native": native_target,

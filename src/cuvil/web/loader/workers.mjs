@@ -1,0 +1,107 @@
+// A model in a Web Worker: the page stays responsive while it runs.
+class RemoteModel {
+  static async start({ worker, signal, onProgress, ...options }) {
+    const model = new RemoteModel();
+    Object.assign(model, { name: MODEL.name, inputs: MODEL.inputs, outputs: MODEL.outputs });
+    model._worker = await startWorker();
+    model._waiting = new Map();
+    model._next = 0;
+    model._worker.listen((message) => model._receive(message, onProgress));
+    signal?.addEventListener("abort", () => model.dispose());
+    const base = String(options.baseUrl ?? import.meta.url);
+    Object.assign(
+      model,
+      await model._ask({ kind: "load", options: { ...options, baseUrl: base } }),
+    );
+    return model;
+  }
+
+  /** Runs on inputs by name, as Model.run does. */
+  run(given) {
+    return this._ask({ kind: "run", given });
+  }
+
+  /** Ends the worker. */
+  dispose() {
+    this._worker.terminate();
+    for (const { reject } of this._waiting.values())
+      reject(new CuvilError("the model was disposed of"));
+    this._waiting.clear();
+  }
+
+  _ask(message) {
+    const id = this._next++;
+    return new Promise((resolve, reject) => {
+      this._waiting.set(id, { resolve, reject });
+      this._worker.post({ ...message, id });
+    });
+  }
+
+  _receive({ id, value, error, progress }, onProgress) {
+    if (progress) return onProgress?.(progress);
+    const { resolve, reject } = this._waiting.get(id) ?? {};
+    this._waiting.delete(id);
+    if (error)
+      reject?.(
+        error.code
+          ? new CuvilError(error.message, error.code, error.tensor, error.axis)
+          : new Error(error.message),
+      );
+    else resolve?.(value);
+  }
+}
+
+// A thread that runs this file: post to it, listen to it, end it.
+async function startWorker() {
+  if (NODE) {
+    const { Worker } = await import("node:worker_threads");
+    const worker = new Worker(new URL(import.meta.url), { workerData: ROLE });
+    worker.unref();
+    const hold = () => worker.ref(); // a process waits for answers, not for idle threads
+    return {
+      post: (message) => (message.kind === "thread" || hold(), worker.postMessage(message)),
+      listen: (receive) => worker.on("message", (m) => (m.progress || worker.unref(), receive(m))),
+      terminate: () => worker.terminate(),
+    };
+  }
+  const worker = new Worker(import.meta.url, { type: "module", name: ROLE });
+  return {
+    post: (message) => worker.postMessage(message),
+    listen: (receive) => (worker.onmessage = ({ data }) => receive(data)),
+    terminate: () => worker.terminate(),
+  };
+}
+
+async function serve(message, answer) {
+  const { kind, id } = message;
+  if (kind === "thread") {
+    const { exports } = await WebAssembly.instantiate(message.module, host(message.memory));
+    exports.__stack_pointer.value = message.stack;
+    return exports.cuvil_pool_serve(message.pool, message.index);
+  }
+  try {
+    if (kind === "load") {
+      serve.model = await Model.start({
+        ...message.options,
+        onProgress: (progress) => answer({ progress }),
+      });
+      return answer({ id, value: { variant: serve.model.variant, threads: serve.model.threads } });
+    }
+    const value = await serve.model.run(message.given);
+    answer(
+      { id, value },
+      Object.values(value).map(({ data }) => data.buffer),
+    );
+  } catch (error) {
+    const { message: text, code, tensor, axis } = error;
+    answer({ id, error: { message: text, code, tensor, axis } });
+  }
+}
+
+if (NODE) {
+  const { parentPort, workerData } = await import("node:worker_threads");
+  if (workerData === ROLE)
+    parentPort.on("message", (m) => serve(m, (a, t) => parentPort.postMessage(a, t)));
+} else if (globalThis.name === ROLE && typeof WorkerGlobalScope === "function") {
+  globalThis.onmessage = ({ data }) => serve(data, (a, t = []) => postMessage(a, t));
+}
