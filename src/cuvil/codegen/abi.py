@@ -14,7 +14,6 @@ from cuvil.target.base import Variant, namespace_of
 from cuvil.target.features import CPU_FEATURES
 
 
-
 class Face(Protocol):
     """What the tables are made from; a package's Manifest is one."""
 

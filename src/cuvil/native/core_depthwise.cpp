@@ -72,7 +72,8 @@ struct FixedWindow {
 
 // Table [taps][DEPTHWISE_PIXELS]. PARTIAL: the piece is shorter than a vector.
 template <int PX, bool PARTIAL>
-CUVIL_MULTIPLIES __attribute__((noinline)) void separate_taps(const OutputRow& row, const Piece& part) {
+CUVIL_MULTIPLIES __attribute__((noinline)) void separate_taps(const OutputRow& row,
+                                                              const Piece& part) {
   const int64_t c = row.a.c, taps = depthwise_taps(row.a);
   const int64_t lanes = PARTIAL ? part.end - part.begin : VL;
   for (int64_t at = part.begin; at < part.end; at += VL) {
