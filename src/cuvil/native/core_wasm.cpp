@@ -1,6 +1,7 @@
-// What a WebAssembly module has of its own where others ask their process. Memory is what lies behind
-// its data, and what the host lets it grow by. Free blocks are kept in order of address and joined with their neighbours; the first that fits is
-// taken. One thread takes and gives: the others of a pool only use what it has taken.
+// What a WebAssembly module has of its own where others ask their process. Memory is what lies
+// behind its data, and what the host lets it grow by. Free blocks are kept in order of address and
+// joined with their neighbours; the first that fits is taken. One thread takes and gives: the
+// others of a pool only use what it has taken.
 #include "wasm.hpp"
 
 #if defined(__wasm__)
