@@ -201,7 +201,19 @@ def _broadcast() -> Iterator[Right]:
                 f32(12, 13, 14).reshape(1, 3))  # fmt: skip
 
 
-CASES = [*_not_a_number(), *_infinite(), *_integers(), *_places(), *_half(), *_broadcast()]
+def _quantized() -> Iterator[Right]:
+    """Zeros alone have no range to divide: runtimes take a scale of 1."""
+    nodes = [node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
+             node("Cast", ["q"], ["a"], to=FLOAT), node("Cast", ["z"], ["c"], to=FLOAT),
+             node("Add", ["a", "c"], ["b"]), node("Add", ["b", "s"], ["y"])]  # fmt: skip
+    yield Right("the scale of zeros", nodes, {"x": f32(0, -0.0)}, f32(1, 1))
+    yield Right("the scale of positive numbers", nodes, {"x": f32(255, 51)}, f32(256, 52))
+
+
+CASES = [
+    *_quantized(), *_not_a_number(), *_infinite(), *_integers(), *_places(), *_half(),
+    *_broadcast(),
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -251,15 +251,10 @@ def test_integers_scaled_by_floats(kind: str) -> None:
     nodes = [
         helper.make_node("Shrink", ["x"], ["s"], lambd=9.5, bias=2.5),
         helper.make_node("Shrink", ["x"], ["t"], lambd=3.0, bias=1.0),
-        helper.make_node("Resize", ["x", "", "by"], ["r"], mode="linear"),
     ]
-    model = _model(nodes, {"x": x}, {"by": np.array([2, 1.5], np.float32)})
+    model = _model(nodes, {"x": x})
     model.opset_import[0].version = 19
     got = _run(model, {"x": x})
-    if kind == "int8":  # onnxruntime has no Resize of int8 among these
-        wide = x.astype(np.float64)
-        assert got["s"].tolist() == np.where(wide > 9.5, wide - 2.5, 0).astype(kind).tolist()
-        return
     for name, want in zip(got, run_ort(model, {"x": x}), strict=True):
         _same(got[name], want, name)
 

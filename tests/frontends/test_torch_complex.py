@@ -203,3 +203,36 @@ def test_exponentials_near_overflow_and_of_infinite_parts() -> None:
         got = torch.view_as_real(artifact(z))
     right = torch.view_as_real(z.to(torch.complex128).exp()).float()
     torch.testing.assert_close(got, right, rtol=1e-6, atol=0)
+
+
+def test_quotients_of_zeros_and_infinities_are_those_of_c99() -> None:
+    """Annex G, G.5.1: a finite number over infinity is 0, one over 0 or an infinity over a finite
+    number is infinite; and nothing in between overflows."""
+    inf, nan = _INF, _NAN
+    cases = [
+        (1, 0, (inf, nan)), (1 + 1j, 0, (inf, inf)), (-2 + 1j, 0, (-inf, inf)),
+        (0, 0, (nan, nan)), (1, complex(inf, 0), (0, 0)), (1 + 2j, complex(inf, inf), (0, 0)),
+        (1, complex(nan, inf), (0, 0)), (complex(inf, nan), 1 + 1j, (inf, -inf)),
+        (complex(inf, 3), 2, (inf, nan)), (complex(nan, 1), 2, (nan, nan)),
+        (complex(inf, 0), complex(inf, 0), (nan, nan)),
+        (3e38 + 3e38j, 3e38 + 3e38j, (1, 0)), (1e-38, 1e-38j, (0, -1)), (4 + 2j, 1 + 1j, (3, -1)),
+    ]  # fmt: skip
+    a, b = (torch.tensor([case[i] for case in cases], dtype=torch.complex64) for i in (0, 1))
+    for kind in (torch.complex64, torch.complex128):
+        got = _real_parts(lambda x, y: x / y, a.to(kind), b.to(kind))
+        np.testing.assert_allclose(got, [case[2] for case in cases], rtol=1e-6, atol=1e-9)
+
+
+def test_reciprocals_of_zeros_and_infinities() -> None:
+    z = torch.tensor([0, complex(_INF, 1), complex(1, -_INF), 2j])
+    want = [(_INF, _NAN), (0, 0), (0, 0), (0, -0.5)]
+    np.testing.assert_array_equal(_real_parts(torch.reciprocal, z), np.array(want, np.float32))
+
+
+def _real_parts(function: Function, *z: torch.Tensor) -> np.ndarray:
+    """Of a function of complex tensors."""
+    def run(*parts: torch.Tensor) -> torch.Tensor:
+        return torch.view_as_real(function(*map(torch.view_as_complex, parts)))
+
+    parts = [torch.view_as_real(x) for x in z]
+    return interpret(capture_torch(Fn(run), tuple(parts)), parts)[0]

@@ -126,7 +126,8 @@ def dequantize(n: Node) -> Value:
 
 def dynamically_quantized(n: Node, x: Value) -> tuple[Value, Value, Value]:
     """u8, scale and zero point over the range that holds the data and 0
-    (DynamicQuantizeLinear-11)."""
+    (DynamicQuantizeLinear-11). Of zeros alone the scale is 1, as runtimes have it: the formula's 0
+    would divide by itself."""
     e = n.e
     axes = tuple(range(x.type.rank))
     high, low = (
@@ -135,6 +136,7 @@ def dynamically_quantized(n: Node, x: Value) -> tuple[Value, Value, Value]:
     )
     high, low = e.with_scalar("max", high, 0), e.with_scalar("min", low, 0)
     scale = e.with_scalar("div", e.op("sub", high, low), 255)
+    scale = e.map("select", e.op("eq", high, low), e.scalar(1, x.type.dtype), scale)
     zero = e.op("neg", e.op("div", low, scale))
     zero = e.with_scalar("max", e.with_scalar("min", e.op("round", zero), 255), 0)
     zero = e.cast(zero, U8)

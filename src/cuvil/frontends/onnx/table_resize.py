@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from cuvil.errors import InvalidModelError
+from cuvil.frontends.formula import Term
 from cuvil.frontends.onnx.node import Handler, Node, Refused
 from cuvil.ir.core import Value
 from cuvil.ir.types import F32, F64, I64
 from cuvil.sym.expr import Dim, Expr, floordiv, mul
 
+_FINE = 2.0**26
 _MODES = {"nearest": "nearest", "linear": "linear", "bilinear": "linear", "cubic": "cubic"}
 
 
@@ -82,17 +84,24 @@ def _emit(n: Node, x: Value, scales: list[float], mode: str, nearest: str) -> Va
 
 
 def _of_any_type(n: Node, x: Value, given: Value | None, **attrs: Any) -> Value:
-    """Integers are interpolated as floats, and truncated; what cubic weights take out of a small
-    integer's range becomes the range's end."""
+    """Integers are interpolated in f64 and rounded, halves to even; what cubic weights take out of
+    their range becomes the range's end (as ONNX's reference evaluator has it).
+
+    A half is one if it is so within 2^-27, as weights such as 1/6 are no binary fractions.
+    """
     e, kind = n.e, x.type.dtype
     scales = [given] if given is not None else []
     if attrs["mode"] == "nearest" or kind.is_float or kind.is_narrow:
         return e.op("resize", x, *scales, **attrs)
-    out = e.op("resize", e.cast(x, F32 if kind.size < 4 else F64), *scales, **attrs)
-    if kind.is_integer and kind.size < 4:
-        ends = np.iinfo(kind.numpy)
-        out = e.with_scalar("max", e.with_scalar("min", out, int(ends.max)), int(ends.min))
-    return e.cast(out, kind)
+    if not kind.is_integer:
+        return e.cast(e.op("resize", e.cast(x, F32), *scales, **attrs), kind)
+    out = Term(e, e.op("resize", e.cast(x, F64), *scales, **attrs))
+    out = ((out * _FINE).map("round") / _FINE).map("round")
+    ends = np.iinfo(kind.numpy)
+    out = out.map("max", float(ends.min))
+    if kind.size < 8:  # a cast from beyond 64 bits gives their greatest
+        out = out.map("min", float(ends.max))
+    return e.cast(out.value, kind)
 
 
 def _mode(n: Node) -> str:

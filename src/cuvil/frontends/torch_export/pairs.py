@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -104,11 +105,39 @@ class Complex:
         )
 
     def __truediv__(self, other: Complex) -> Complex:
-        """Scaled by the divisor's larger part, so that squares neither overflow nor vanish."""
-        scale = abs(other.re).map("max", abs(other.im))
-        a, b, c, d = (x / scale for x in (self.re, self.im, other.re, other.im))
-        size = c * c + d * d
-        return Complex((a * c + b * d) / size, (b * c - a * d) / size)
+        """In f64, and scaled by the divisor's larger part, so that squares neither overflow nor
+        vanish; infinite parts and a divisor of 0 as C99 has them (G.5.1)."""
+        dtype = self.re.dtype
+        a, b, c, d = (x.cast(F64) for x in (self.re, self.im, other.re, other.im))
+        scale = abs(c).map("max", abs(d))
+        scale = (scale.equals(0) | scale.map("isinf")).where(1.0, scale)
+        by = Complex(c / scale, d / scale)
+        size = by.re * by.re + by.im * by.im
+        plain = Complex(a / scale, b / scale)._turned(by)
+        re, im = plain.re / size, plain.im / size
+        lost = re.map("isnan") & im.map("isnan")
+        zero = c.equals(0) & d.equals(0)
+        far = c.lift(1.0) / c  # an infinity with the sign of the zero
+        grown = self._is_infinite() & _is_finite(c) & _is_finite(d)
+        large = Complex(_flag(a), _flag(b))._turned(Complex(c, d))
+        shrunk = other._is_infinite() & _is_finite(a) & _is_finite(b)
+        small = Complex(a, b)._turned(Complex(_flag(c), _flag(d)))
+        for holds, x, y in (
+            (zero, far * a, far * b),
+            (grown, large.re * math.inf, large.im * math.inf),
+            (shrunk, small.re * 0.0, small.im * 0.0),
+        ):
+            re, im = (lost & holds).where(x, re), (lost & holds).where(y, im)
+        return Complex(re.cast(dtype), im.cast(dtype))
+
+    def _turned(self, other: Complex) -> Complex:
+        """The product with the conjugate of another."""
+        return Complex(
+            self.re * other.re + self.im * other.im, self.im * other.re - self.re * other.im
+        )
+
+    def _is_infinite(self) -> Term:
+        return self.re.map("isinf") | self.im.map("isinf")
 
     def size(self) -> Term:
         """The absolute value: f64 holds the squares of f32; other floats are scaled first."""
@@ -122,6 +151,15 @@ class Complex:
 
     def angle(self) -> Term:
         return self.im.map("atan2", self.re)
+
+
+def _flag(part: Term) -> Term:
+    """1 or -1 for an infinite part, 0 for others."""
+    return part.map("isinf").where(part.map("sign"), 0.0)
+
+
+def _is_finite(part: Term) -> Term:
+    return (part - part).equals(0)
 
 
 def complex_of(c: Call, item: Any, dtype: DType | None = None) -> Complex:
