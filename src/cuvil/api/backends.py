@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from cuvil.api import c_backend
 from cuvil.build.library import TABLES, Watch, build_library, built_variants
 from cuvil.build.llvm_text import llvm_text
 from cuvil.build.wasm import build_wasm
@@ -75,8 +76,15 @@ def _wasm(
     return Contents(modules.pop(""), modules)
 
 
+def _c(
+    generated: Generated, manifest: Manifest, target: Target, options: Options, watch: Watch | None
+) -> Contents:
+    return Contents(*c_backend.contents(generated))
+
+
 BACKENDS: Mapping[str, Backend] = {
     "library": Backend(generate, _library),
     "llvm": Backend(generate, _llvm),
     "wasm": Backend(generate, _wasm),
+    "c": Backend(c_backend.generate_c, _c, adapt=c_backend.adapt),
 }

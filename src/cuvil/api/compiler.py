@@ -12,6 +12,7 @@ from typing import Any
 
 from cuvil.api.backends import BACKENDS
 from cuvil.api.built import Built
+from cuvil.api.c_backend import with_budgets
 from cuvil.api.capture import Captured, capture, need_framework
 from cuvil.api.keys import artifact_key, loaded_version, quick_key
 from cuvil.api.manifest import (
@@ -89,7 +90,7 @@ class Compiler:
         if "jobs" in request.options:
             options = replace(options, jobs=int(request.options["jobs"]))
         self.options = options
-        self.target: Target = find_target(request.target)
+        self.target: Target = with_budgets(find_target(request.target), request.options)
         self.backend = BACKENDS[self.target.kind]
         self.cache = Cache(self.options.cache_dir, self.options.cache_bytes)
         self.report: Report | None = None  # of verifying what was built anew
@@ -373,6 +374,7 @@ class Compiler:
                 **self.sizes.described(module.main, generated),
                 "precision": self.request.precision,
                 "intermediates": str(generated.intermediates),
+                **generated.facts,
                 "kind": self.target.kind,
                 **machine_of(self.target, generated.sources),
             },

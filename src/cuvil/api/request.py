@@ -28,8 +28,8 @@ DTYPE_NAMES: Mapping[str, str] = {
 _DEFAULT_SIZE = 2
 PICTURES = (".html", ".svg", ".json")
 OPTIONS = frozenset({
-    "chains", "fixed_inputs", "fuel", "input_contents", "jobs", "opt_level", "profile", "retune",
-    "tune", "variants", "why_not", "winograd",
+    "chains", "fixed_inputs", "flash", "fuel", "input_contents", "jobs", "opt_level", "profile",
+    "ram", "retune", "tune", "variants", "why_not", "winograd",
 })  # fmt: skip
 
 

@@ -94,7 +94,7 @@ def compile_object(
     ``scratch`` is a folder for temporary files; ``name`` appears in messages; C++ unless it ends in
     .ll. Raises TargetError with the compiler's first lines.
     """
-    with _work_folder(scratch) as work:
+    with work_folder(scratch) as work:
         suffix = ".ll" if name.endswith(".ll") else ".cpp"
         unit = Path(work) / f"{_plain(name.removesuffix(suffix))}{suffix}"
         unit.write_text(source, encoding="utf-8")
@@ -103,7 +103,7 @@ def compile_object(
             str(compiler_path()), "c++", *flags, "-I", str(include_dir), *make, str(unit),
             "-o", str(made),
         ]  # fmt: skip
-        _call(command, work, f"the C++ compiler refused {name}")
+        call_compiler(command, work, f"the C++ compiler refused {name}")
         return made.read_bytes()
 
 
@@ -115,27 +115,27 @@ def link(objects: Mapping[str, bytes], target: Target, scratch: Path) -> bytes:
     """
     if target.arch != "wasm32" and "linux" not in target.triple:
         raise TargetError(f"linking for {target.triple} is not supported", stage="build")
-    with _work_folder(scratch) as work:
+    with work_folder(scratch) as work:
         paths = _written(objects, Path(work))
         made = Path(work) / "out"
         linker = _wasm_linker() if target.arch == "wasm32" else _library_linker(Path(work))
         command = [
             str(compiler_path()), *linker, *target.link_flags, *paths, "-o", str(made),
         ]  # fmt: skip
-        _call(command, work, "the linker refused the model's objects")
+        call_compiler(command, work, "the linker refused the model's objects")
         return made.read_bytes()
 
 
 def link_program(objects: Mapping[str, bytes], scratch: Path) -> bytes:
     """Objects (by name) to a static program that begins at ``_start``; raises TargetError."""
-    with _work_folder(scratch) as work:
+    with work_folder(scratch) as work:
         paths = _written(objects, Path(work))
         made = Path(work) / "out"
         command = [
             str(compiler_path()), "ld.lld", "-static", "--gc-sections", "-s", "--build-id=none",
             "-e", "_start", *paths, "-o", str(made),
         ]  # fmt: skip
-        _call(command, work, "the linker refused the program's objects")
+        call_compiler(command, work, "the linker refused the program's objects")
         return made.read_bytes()
 
 
@@ -160,7 +160,7 @@ def _wasm_linker() -> list[str]:
 
 
 @contextlib.contextmanager
-def _work_folder(scratch: Path) -> Iterator[str]:
+def work_folder(scratch: Path) -> Iterator[str]:
     """A folder for one call. An OSError inside becomes a TargetError that names the folder."""
     try:
         scratch.mkdir(parents=True, exist_ok=True)
@@ -179,7 +179,7 @@ def _plain(name: str) -> str:
     return "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in name)[:80]
 
 
-def _call(command: list[str], work: str, what: str) -> None:
+def call_compiler(command: list[str], work: str, what: str) -> None:
     # zig keeps caches of its own; ours is enough, so those live and die with this call.
     caches = {"ZIG_GLOBAL_CACHE_DIR": f"{work}/zig", "ZIG_LOCAL_CACHE_DIR": f"{work}/zig"}
     try:

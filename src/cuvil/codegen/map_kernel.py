@@ -36,13 +36,14 @@ def map_kernel(op: Op, facts: Facts) -> Kernel:
     outputs = list(zip(block.terminator.operands, op.results, strict=True))
     domain: Shape = op.attrs["domain"]
     names = [kernel.buffer(result, f"out{i}", out=True) for i, (_, result) in enumerate(outputs)]
-    pieces = _pieces(kernel, domain, outputs, names, facts)
+    pieces = domain_pieces(kernel, domain, outputs, names, facts)
     for number, piece in enumerate(pieces):
         _nest(kernel, number, piece, domain, outputs, names, facts)
     return kernel
 
 
-def _index(piece: Piece) -> tuple[Index, list[Loop]]:
+def piece_index(piece: Piece) -> tuple[Index, list[Loop]]:
+    """The index of an element of the piece, and the loops that walk over it."""
     index: list[Dim] = []
     loops = []
     for axis, (start, extent) in enumerate(piece):
@@ -54,10 +55,11 @@ def _index(piece: Piece) -> tuple[Index, list[Loop]]:
     return tuple(index), loops
 
 
-def _dry_run(
+def dry_run(
     kernel: Kernel, piece: Piece, outputs: list[tuple[Value, Value]], names: list[str], facts: Facts
 ) -> Writer:
-    index, loops = _index(piece)
+    """What writing one element of each output touches, as the writer's ``accesses``."""
+    index, loops = piece_index(piece)
     writer = Writer(kernel, loop_facts(facts, loops), loop_names(loops))
     point = Point(writer, 0)
     for (inside, result), name in zip(outputs, names, strict=True):
@@ -65,7 +67,7 @@ def _dry_run(
     return writer
 
 
-def _pieces(
+def domain_pieces(
     kernel: Kernel, domain: Shape, outputs: list[tuple[Value, Value]], names: list[str],
     facts: Facts,
 ) -> list[Piece]:  # fmt: skip
@@ -73,7 +75,7 @@ def _pieces(
     whole: Piece = tuple((0, d) for d in domain)
     if any(d == 0 for d in domain):
         return []
-    writer = _dry_run(kernel, whole, outputs, names, facts)
+    writer = dry_run(kernel, whole, outputs, names, facts)
     cuts = _cuts(writer.accesses, domain)
     lines: list[list[tuple[Dim, Dim]]] = []
     for axis, d in enumerate(domain):
@@ -128,8 +130,8 @@ def _nest(
     kernel: Kernel, number: int, piece: Piece, domain: Shape,
     outputs: list[tuple[Value, Value]], names: list[str], facts: Facts,
 ) -> None:  # fmt: skip
-    dry = _dry_run(kernel, piece, outputs, names, facts)
-    index, loops = _index(piece)
+    dry = dry_run(kernel, piece, outputs, names, facts)
+    index, loops = piece_index(piece)
     merged, rename = merge_loops(loops, dry.accesses)
     tile = _transposing_pair(merged, dry.accesses, rename)
     writer = Writer(kernel, loop_facts(facts, loops), loop_names(loops), rename)

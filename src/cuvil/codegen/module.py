@@ -6,8 +6,9 @@ Equal kernels are emitted once. The text is a function of the module alone.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from cuvil.codegen.cxx_expr import cxx
 from cuvil.codegen.dispatch import Comparisons, WayTable
@@ -48,6 +49,7 @@ class Generated:
     dispatched: dict[int, list[tuple[str, Version]]] = field(default_factory=dict)
     left_out: int = 0
     table: WayTable | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)  # more for the manifest
 
 
 def generate(

@@ -15,7 +15,7 @@ from cuvil.analysis.index_map import LOCAL, Index, offset_of
 from cuvil.codegen.kernel import Kernel
 from cuvil.codegen.loops import Loop, loop_facts, loop_names, merge_loops
 from cuvil.codegen.reduce_nest import COLUMN_LANES, Body, Nest
-from cuvil.codegen.reduction_rules import adds_floats, combine
+from cuvil.codegen.reduction_rules import adds_floats
 from cuvil.codegen.scalar import Point, Provider, Writer
 from cuvil.ir.core import Op, Value
 from cuvil.ops.registry import registry
@@ -25,7 +25,7 @@ from cuvil.sym.facts import Facts
 
 def reduce_kernel(op: Op, facts: Facts) -> Kernel:
     """The kernel of a fused op of kind "reduce"."""
-    return _Reduce(op, facts).build()
+    return Reduction(op, facts).build()
 
 
 @dataclass
@@ -37,7 +37,9 @@ class _Plan:
     reduced: list[tuple[Value, Value, str]] = field(default_factory=list)
 
 
-class _Reduce:
+class Reduction:
+    """The kernel of one fused op; another language has writers and nests of its own."""
+
     def __init__(self, op: Op, facts: Facts) -> None:
         self.op = op
         self.domain = op.attrs["domain"]
@@ -87,21 +89,21 @@ class _Reduce:
     def _loops(self, axes: list[int]) -> list[Loop]:
         return [Loop(f"i{a}", self.domain[a]) for a in axes]
 
-    def _writer(self, rename: dict[str, Dim]) -> Writer:
+    def writer(self, rename: dict[str, Dim]) -> Writer:
+        """A writer that knows the loops; ``rename`` has those that vanish."""
         loops = self._loops(self.kept + self.folded)
         facts = loop_facts(self.base_facts, loops)
         return Writer(self.kernel, facts, loop_names(loops), rename)
+
+    def nest(self, writer: Writer, kept: list[Loop], folded: list[Loop]) -> Nest:
+        """The loops around the reductions."""
+        return Nest(writer, kept, folded, self.rows)
 
     def build(self) -> Kernel:
         """Write the range function and its launch."""
         if any(d == 0 for d in self.op.results[0].type.shape):
             return self.kernel
-        dry = self._writer({})
-        self._emit(dry, self._loops(self.kept), self._loops(self.folded))
-        kept, rename_kept = merge_loops(self._loops(self.kept), dry.accesses)
-        folded, rename_folded = merge_loops(self._loops(self.folded), dry.accesses)
-        writer = self._writer({**rename_kept, **rename_folded})
-        lines, items, work = self._emit(writer, kept, folded)
+        writer, lines, items, work = self.written()
         self.kernel.body = (
             "void range(void* context, int64_t begin, int64_t end, int32_t) {\n@UNPACK@\n"
             + "\n".join(lines) + "\n}\n"
@@ -112,13 +114,22 @@ class _Reduce:
         )
         return self.kernel
 
+    def written(self) -> tuple[Writer, list[str], Dim, Dim]:
+        """The lines, how many items the outermost loop has, and the work of each."""
+        dry = self.writer({})
+        self._emit(dry, self._loops(self.kept), self._loops(self.folded))
+        kept, rename_kept = merge_loops(self._loops(self.kept), dry.accesses)
+        folded, rename_folded = merge_loops(self._loops(self.folded), dry.accesses)
+        writer = self.writer({**rename_kept, **rename_folded})
+        return writer, *self._emit(writer, kept, folded)
+
     def _emit(
         self, writer: Writer, kept: list[Loop], folded: list[Loop]
     ) -> tuple[list[str], Dim, Dim]:
         self._stash = {}
-        nest = Nest(writer, kept, folded, self.rows)
+        nest = self.nest(writer, kept, folded)
         head, items = nest.head()
-        point = Point(writer, 2)
+        point = Point(writer, nest.indent)
         full, reduced = self._index()
         for number, stage in enumerate(self.plan.stages):
             self._stage(nest, point, stage, number, full, reduced)
@@ -133,7 +144,7 @@ class _Reduce:
         work = product(x.extent for x in folded)
         if not self.rows:
             work = mul(work, COLUMN_LANES)
-        return [*head, *point.lines, "  }"], items, work
+        return [*head, *point.lines, *nest.closing()], items, work
 
     def _stage(
         self, nest: Nest, point: Point, stage: list[Op], number: int, full: Index, reduced: Index
@@ -153,7 +164,7 @@ class _Reduce:
                 element = p.element(op.operands[0], full)
                 position = nest.position_text(op, self.domain)
                 acc = names[id(op)] + ("_part" if id(op) in parts else "")
-                for line in combine(op, acc, nest.lane, element, position):
+                for line in nest.taken(op, acc, element, position):
                     p.line(line)
             self._stash_outputs(p, number, full)
 

@@ -40,6 +40,7 @@ class Nest:
         self.folded = folded
         self.rows = rows
         self.lane = "lane"
+        self.indent = 2  # of what stands inside the outer loops
         self.in_parts: set[str] = set()  # accumulators whose totals are apart from their parts
         self.flush = ""  # for rows: what adds the parts to the totals, and whether it did
         self.flushed = ""
@@ -60,6 +61,14 @@ class Nest:
             f"    const int64_t width = cuvil::minimum({COLUMN_LANES}, {extent} - first);"
         )
         return lines, product(x.extent for x in outer)
+
+    def closing(self) -> list[str]:
+        """What ends the outer loops."""
+        return ["  }"]
+
+    def taken(self, op: Op, acc: str, element: str, position: str | None) -> list[str]:
+        """Statements that take an element into the accumulator of this lane."""
+        return combine(op, acc, self.lane, element, position)
 
     def declare(self, point: Point, name: str, ctype: str, value: str) -> None:
         """Accumulators, one a lane."""

@@ -48,6 +48,11 @@ class Writer:
     accesses: list[Access] = field(default_factory=list)
     bound: dict[int, Provider] = field(default_factory=dict)
     counter: int = 0
+    index_type = "int64_t"
+
+    def spell(self, text: str, types: Sequence[DType]) -> str:
+        """The text of an operator on operands of ``types``, as the writer's language has it."""
+        return text
 
     def fresh(self, prefix: str = "t") -> str:
         """A new C++ name."""
@@ -150,7 +155,8 @@ class Point:
         if definition.source:
             self.writer.kernel.sources.add(definition.source)
         operands = [self.element(v, index) for v in op.operands]
-        text = definition.scalar(operands, [v.type.dtype for v in op.operands], value.type.dtype)
+        types = [v.type.dtype for v in op.operands]
+        text = self.writer.spell(definition.scalar(operands, types, value.type.dtype), types)
         return text if text in operands else self.set(value.type.dtype.cxx, text)
 
     def _load(self, value: Value, index: Index) -> str:
@@ -227,7 +233,7 @@ def _cast(point: Point, op: Op, index: Index) -> str:
     if source.is_narrow or result.is_narrow:
         point.writer.kernel.includes.add("math_narrow.hpp")
     how = (op.attrs.get("saturate", True), op.attrs.get("round_mode", "up"))
-    text = cast_text(x, source, result, *how)
+    text = point.writer.spell(cast_text(x, source, result, *how), [source])
     return text if text == x else point.set(result.cxx, text)
 
 
@@ -315,7 +321,7 @@ def _pad(point: Point, op: Op, index: Index) -> str:
 def runtime_index(point: Point, text: str, size: Dim) -> Dim:
     """A C++ integer computed at run time, as an expression known to be in [0, size)."""
     writer = point.writer
-    variable = point.set("int64_t", text, "g")
+    variable = point.set(writer.index_type, text, "g")
     name = LOCAL + variable
     writer.names[name] = variable
     point.varying |= {name}

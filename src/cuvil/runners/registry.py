@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cuvil.runners.base import Runner
+from cuvil.runners.c import C_RUNNER
 from cuvil.runners.emulated import Emulator, emulated
 from cuvil.runners.llvm import llvm_runner
 from cuvil.runners.node import NODE
@@ -24,6 +25,7 @@ RUNNERS: Mapping[tuple[str, str], Runner] = {
         for arch in ("x86_64", "aarch64")
     },
     ("wasm", "wasm32"): NODE,
+    ("c", "c"): C_RUNNER,
 }
 
 

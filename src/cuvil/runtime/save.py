@@ -36,11 +36,19 @@ def _library(package: Package, path: Path) -> Files:
     return [*files, (path.with_suffix(".h"), [_HEADER.read_bytes()])]
 
 
+def _c_source(package: Package, path: Path) -> Files:
+    """The source, and its header under the name that the source then includes."""
+    header = path.with_suffix(".h")
+    source = bytes(package.library).replace(b'"model.h"', f'"{header.name}"'.encode(), 1)
+    return [(path, [source]), (header, [bytes(package.parts["model.h"])])]
+
+
 PACKAGE = ".cuvilpkg"
 _FORMS: Mapping[str, Form] = {
     ".so": Form("library", "", _library),
     ".ll": Form("llvm", "llvm", _library),
     ".wasm": Form("wasm", "wasm", web_files),
+    ".c": Form("c", "c", _c_source),
 }
 FORMS = (PACKAGE, *_FORMS)
 

@@ -43,6 +43,7 @@ class Target:
     of the triple. They share generated sources and weights, for which ``vec_bytes``, ``mr`` and
     ``lanes`` (units of a block of recurrent weights, 0: a vector's) are the largest of theirs.
     ``min_kernel`` is the least Linux that it runs on, where it is made of system calls.
+    ``ram_bytes`` and ``flash_bytes`` are a budget of memory, 0 for none.
     """
 
     name: str
@@ -64,6 +65,8 @@ class Target:
     variants: tuple[Variant, ...] = ()
     lanes: int = 0
     min_kernel: str = ""
+    ram_bytes: int = 0
+    flash_bytes: int = 0
 
     @property
     def arch(self) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from cuvil.errors import TargetError
 from cuvil.target.arm import ARM_TARGETS
 from cuvil.target.base import Target
+from cuvil.target.c import C_TARGETS
 from cuvil.target.llvm import PREFIX as LLVM
 from cuvil.target.llvm import as_llvm, llvm_targets
 from cuvil.target.native import native_target
@@ -15,7 +16,7 @@ from cuvil.target.x86 import X86_TARGETS
 
 _MACHINES = (*X86_TARGETS, *ARM_TARGETS)
 TARGETS: Mapping[str, Target] = {
-    t.name: t for t in (*_MACHINES, *llvm_targets(_MACHINES), *WASM_TARGETS)
+    t.name: t for t in (*_MACHINES, *llvm_targets(_MACHINES), *WASM_TARGETS, *C_TARGETS)
 }
 # Those of the machine that this process runs on.
 _HERE: Mapping[str, Callable[[], Target]] = {

@@ -1,0 +1,87 @@
+"""The target c: what a model needs of a machine is measured, and held against its budget."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from cuvil.build.c_source import CORTEX_M4, code_bytes, compile_c
+from cuvil.codegen.c.module import HEADER, MEASURED, SOURCE, generate
+from cuvil.codegen.module import Generated
+from cuvil.errors import InputError, TargetError
+from cuvil.ir.core import Module
+from cuvil.passes.pipeline import PassOptions
+from cuvil.target.base import Target
+
+BUDGETS: Mapping[str, str] = {"ram": "ram_bytes", "flash": "flash_bytes"}
+"""The options that give a target a budget, and the fields of it that they set."""
+_UNITS: Mapping[str, int] = {"": 0, "k": 10, "m": 20, "g": 30}
+
+
+def bytes_of(text: Any, name: str) -> int:
+    """A size: a number, or text such as "64k" or "1.5M". Raises InputError for anything else."""
+    plain = str(text).strip().lower().removesuffix("ib").removesuffix("b")
+    number, unit = (plain[:-1], plain[-1]) if plain[-1:] in ("k", "m", "g") else (plain, "")
+    try:
+        size = int(float(number) * (1 << _UNITS[unit]))
+    except ValueError:
+        size = -1
+    if size <= 0:
+        raise InputError(f"{name} is {text!r}", hint=f"give a size: {name}='64k' or {name}=65536")
+    return size
+
+
+def with_budgets(target: Target, options: Mapping[str, Any]) -> Target:
+    """The target with the budgets that the options give. Raises InputError for a bad size, or for
+    a target that has no memory of its own."""
+    given = {field: bytes_of(options[name], name) for name, field in BUDGETS.items()
+             if options.get(name) is not None}  # fmt: skip
+    if given and target.kind != "c":
+        raise InputError(
+            f"the target {target.name} has no budget of memory", hint="ram and flash are for 'c'"
+        )
+    return replace(target, **given) if given else target
+
+
+def adapt(options: PassOptions) -> PassOptions:
+    """Convolutions one by one, and directly: that takes the least memory."""
+    return replace(options, winograd=False, chains=False)
+
+
+def generate_c(module: Module, target: Target, profile: bool = False) -> Generated:
+    """The C of a module, its size measured. Raises TargetError where a budget is not enough."""
+    generated = generate(module, target, profile)
+    memory = dict(generated.facts["memory"])
+    files = {HEADER: generated.sources[HEADER], MEASURED: generated.sources.pop(MEASURED)}
+    with tempfile.TemporaryDirectory(prefix="cuvil-") as folder:
+        memory["code"] = code_bytes(compile_c(files, MEASURED, CORTEX_M4, Path(folder)))
+    memory["flash"] = memory["weights"] + memory["code"]
+    _check(memory, target)
+    return replace(generated, facts={**generated.facts, "memory": memory})
+
+
+def _check(memory: Mapping[str, Any], target: Target) -> None:
+    for name, budget, what in (
+        ("ram", target.ram_bytes, "buffers"), ("flash", target.flash_bytes, "arrays"),
+    ):  # fmt: skip
+        need = memory[name]
+        if budget and need > budget:
+            largest = "\n".join(f"  {size:>10} bytes: {where}" for where, size in memory[what])
+            parts = "" if name == "ram" else (
+                f" ({memory['weights']} of weights, {memory['code']} of code on a Cortex-M4)"
+            )  # fmt: skip
+            raise TargetError(
+                f"the model needs {need} bytes of {name}{parts}; the budget is {budget}. "
+                f"The largest {what}:\n{largest}",
+                hint="make these layers smaller, or smaller inputs; maxima of symbolic dims count",
+                stage="codegen",
+            )
+
+
+def contents(generated: Generated) -> tuple[bytes, dict[str, bytes]]:
+    """What the package holds: the source, and the header beside it."""
+    sources = generated.sources
+    return sources[SOURCE].encode(), {HEADER: sources[HEADER].encode()}

@@ -1,0 +1,227 @@
+"""Kernels that fuse with nothing, in C: pools and recurrent layers (library/layers.c)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from cuvil.codegen.c.constants import packed_floats
+from cuvil.codegen.c.products import rounded
+from cuvil.codegen.c.spelling import CWriter, c_text
+from cuvil.codegen.kernel import Kernel
+from cuvil.codegen.native_call import constant_array
+from cuvil.codegen.scalar import literal
+from cuvil.errors import UnsupportedNode, UnsupportedOpError
+from cuvil.ir.core import Op
+from cuvil.ir.types import F32, I32, I64
+from cuvil.ops.recurrent import DEFAULTS, GATES, OPTIONAL
+from cuvil.ops.windows import spatial_dims
+from cuvil.sym.expr import Dim, add, mul
+from cuvil.sym.facts import Facts
+
+AHEAD = 4
+"""Steps whose input products are made at once (CUVIL_AHEAD)."""
+_STEPS: Mapping[str, str] = {
+    "lstm": "cuvil_lstm_step", "gru": "cuvil_gru_step", "rnn": "cuvil_rnn_step",
+}  # fmt: skip
+
+
+class LibraryCall:
+    """Collects the lines of a kernel that calls functions of the library."""
+
+    def __init__(self, op: Op, facts: Facts) -> None:
+        self.op = op
+        self.kernel = Kernel(op.short)
+        self.writer = CWriter(self.kernel, facts)
+        self.outputs = [
+            self.kernel.buffer(r, f"out{i}", out=True) for i, r in enumerate(op.results)
+        ]
+        self._lines: list[str] = []
+
+    def text(self, dim: Dim) -> str:
+        """A size in C."""
+        return self.writer.text(dim)
+
+    def input(self, index: int) -> str:
+        """The pointer to an operand."""
+        return self.kernel.buffer(self.op.operands[index], f"in{index}")
+
+    def line(self, text: str) -> None:
+        """One statement."""
+        self._lines.append("  " + text)
+
+    def scratch(self, floats: Dim) -> str:
+        """So many floats of scratch; the expression of their address."""
+        start = self.kernel.scratch or 0
+        self.kernel.scratch = add(start, rounded(floats, 4))
+        name = self.kernel.special("scratch", "float *", "scratch")
+        return name if start == 0 else f"{name} + {self.text(start)}"
+
+    def done(self) -> Kernel:
+        """The finished kernel."""
+        self.kernel.body = "\n".join(self._lines) + "\n"
+        return self.kernel
+
+
+def refused(op: Op, why: str) -> UnsupportedOpError:
+    """What to raise for an op that C has no kernel for."""
+    node = UnsupportedNode(op.name, str(op.operands[0].type.dtype), str(op.loc), why)
+    return UnsupportedOpError([node], stage="codegen")
+
+
+def _axes(call: LibraryCall) -> None:
+    op = call.op
+    last = bool(op.attrs.get("channels_last"))
+    sizes = spatial_dims(op.operands[0].type.shape, last)
+    counts = spatial_dims(op.results[0].type.shape, last)
+    rows = []
+    for axis in range(3):
+        at = axis - (3 - len(sizes))
+        values: list[Dim] = [1, 1, 1, 1, 1, 0, 0]
+        if at >= 0:
+            keys = ("kernel", "strides", "dilations", "pads_lo", "pads_hi")
+            values = [sizes[at], counts[at], *(op.attrs[k][at] for k in keys)]
+        rows.append("{" + ", ".join(call.text(v) for v in values) + "}")
+    call.line(f"const cuvil_axis axes[3] = {{{', '.join(rows)}}};")
+
+
+def _pool(op: Op, facts: Facts) -> Kernel:
+    call = LibraryCall(op, facts)
+    x, last = op.operands[0].type, bool(op.attrs.get("channels_last"))
+    if op.short == "avg_pool" and not x.dtype.is_float:
+        raise refused(op, "the target c averages floats")
+    _axes(call)
+    n, c = call.text(x.shape[0]), call.text(x.shape[-1 if last else 1])
+    if op.short == "max_pool":
+        lowest = -np.inf if x.dtype.is_float else np.iinfo(x.dtype.numpy).min
+        extra = c_text(literal(lowest, x.dtype))
+    else:
+        extra = "true" if op.attrs.get("count_include_pad") else "false"
+    call.line(
+        f"cuvil_{op.short}_{x.dtype.name}({call.input(0)}, {call.outputs[0]}, axes, {n}, {c}, "
+        f"{'true' if last else 'false'}, {extra});"
+    )
+    return call.done()
+
+
+class _Layer:
+    """Writes a recurrent layer: for each direction its parameters, and the loop over steps."""
+
+    def __init__(self, op: Op, facts: Facts) -> None:
+        if op.operands[0].type.dtype != F32:
+            raise refused(op, "the target c has recurrent layers of f32")
+        self.op = op
+        self.call = LibraryCall(op, facts)
+        self.hidden: int = op.attrs["hidden"]
+        self.rows = GATES[op.short] * self.hidden
+        given = [f for f in OPTIONAL if op.attrs.get(f, False)]
+        self.optional = dict(zip(given, range(3, 3 + len(given)), strict=True))
+        self.size = op.operands[0].type.shape[2]
+        self.packed = [self._weights(1, self.size), self._weights(2, self.hidden)]
+
+    def _weights(self, index: int, columns: Dim) -> str:
+        """Weights [D, rows, columns] in panels: packed when the model is compiled, or here."""
+        value, call = self.op.operands[index], self.call
+        if not isinstance(columns, int):
+            raise refused(self.op, "the size of its inputs is symbolic")
+        array = constant_array(value)
+        gru = index == 2 and self.op.short == "gru"
+        if array is not None and array.shape == value.type.shape:
+            packing = "gru" if gru else "turned"
+            return call.kernel.buffer(value, "w" if index == 1 else "r", packing=packing)
+        if gru:
+            raise refused(self.op, "the target c needs constant recurrent weights")
+        directions = value.type.shape[0]
+        assert isinstance(directions, int)
+        each = packed_floats(columns, self.rows)
+        packed = call.scratch(mul(directions, each))
+        for d in range(directions):
+            call.line(
+                f"cuvil_pack({packed} + {d * each}, {call.input(index)} + "
+                f"{d * self.rows * columns}, {columns}, {self.rows}, 1, {columns});"
+            )
+        return packed
+
+    def write(self) -> Kernel:
+        """The kernel."""
+        call, op = self.call, self.op
+        steps, batch, _ = op.operands[0].type.shape
+        kind = op.attrs["direction"]
+        flags = [False, True] if kind == "bidirectional" else [kind == "reverse"]
+        scratch = call.scratch(AHEAD * self.rows + 4 * self.hidden)
+        call.line("cuvil_layer layer = {0};")
+        for name, dim in (("steps", steps), ("batch", batch), ("size", self.size),
+                          ("hidden", self.hidden), ("directions", len(flags))):  # fmt: skip
+            call.line(f"layer.{name} = {call.text(dim)};")
+        for name in ("linear_before_reset", "input_forget"):
+            if op.attrs.get(name):
+                call.line(f"layer.{name} = true;")
+        if op.attrs.get("clip") is not None:
+            call.line(f"layer.clip = {max(float(op.attrs['clip']), 1e-37)!r}f;")
+        call.line(f"layer.x = {call.input(0)};")
+        for name, pointer in zip(("y", "h", "c"), call.outputs, strict=False):
+            call.line(f"layer.{name} = {pointer};")
+        call.line(f"layer.scratch = {scratch};")
+        self._states()
+        for d, backward in enumerate(flags):
+            self._direction(d, backward)
+        return call.done()
+
+    def _states(self) -> None:
+        call = self.call
+        for name in ("h0", "c0"):
+            if f"has_{name}" in self.optional:
+                call.line(f"layer.{name} = {call.input(self.optional[f'has_{name}'])};")
+        at = self.optional.get("has_seq_lens")
+        if at is not None:
+            dtype = self.op.operands[at].type.dtype
+            if dtype not in (I32, I64):
+                raise refused(self.op, f"the target c has no lengths of {dtype}")
+            call.line(f"layer.lengths{'' if dtype == I64 else '32'} = {call.input(at)};")
+
+    def _direction(self, d: int, backward: bool) -> None:
+        call, op = self.call, self.op
+        call.line(f"layer.direction = {d};")
+        call.line(f"layer.backward = {'true' if backward else 'false'};")
+        assert isinstance(self.size, int)
+        sizes = (packed_floats(self.size, self.rows), packed_floats(self.hidden, self.rows))
+        if op.short == "gru":
+            parts = (2 * self.hidden, self.hidden)
+            sizes = (sizes[0], sum(packed_floats(self.hidden, n) for n in parts))
+        for name, pointer, size in zip("wr", self.packed, sizes, strict=True):
+            call.line(f"layer.{name} = {pointer} + {d * size};")
+        for flag, name, size in (
+            ("has_bias", "bias", 2 * self.rows), ("has_peephole", "peephole", 3 * self.hidden),
+        ):  # fmt: skip
+            if flag in self.optional:
+                call.line(f"layer.{name} = {call.input(self.optional[flag])} + {d * size};")
+        each = len(DEFAULTS[op.short])
+        named = op.attrs.get("activations") or DEFAULTS[op.short] * (d + 1)
+        for at, function in enumerate(named[d * each : (d + 1) * each]):
+            call.line(f"layer.functions[{at}] = cuvil_{function}_f32;")
+        call.line(f"cuvil_recurrent(&layer, {GATES[op.short]}, {_STEPS[op.short]});")
+
+
+def _recurrent(op: Op, facts: Facts) -> Kernel:
+    return _Layer(op, facts).write()
+
+
+Builder = Callable[[Op, Facts], Kernel]
+
+BUILDERS: Mapping[str, Builder] = {
+    "max_pool": _pool,
+    "avg_pool": _pool,
+    "lstm": _recurrent,
+    "gru": _recurrent,
+    "rnn": _recurrent,
+}
+
+
+def layer_kernel(op: Op, facts: Facts) -> Kernel:
+    """The kernel of an op that stands alone. Raises UnsupportedOpError if C has none."""
+    builder = BUILDERS.get(op.short)
+    if builder is None:
+        raise refused(op, "the target c has no kernel for it")
+    return builder(op, facts)
+

@@ -1,0 +1,225 @@
+// Products: a tile of some rows by up to CUVIL_PANEL columns is summed in registers.
+//
+// Weights lie in panels of CUVIL_PANEL columns, [taps][channels][columns]; the last panel is as wide
+// as is left, rounded up to four. rows[tap * CUVIL_ROWS + i] is where row i finds a tap's channels.
+
+//:
+#define CUVIL_PANEL 16
+
+// How many rows a tile has, and floats a vector register: what the machine's registers can hold.
+#if defined(__AVX512F__)
+#define CUVIL_LANES 16
+#define CUVIL_ROWS 12
+#elif defined(__AVX__)
+#define CUVIL_LANES 8
+#define CUVIL_ROWS 6
+#elif defined(__aarch64__)
+#define CUVIL_LANES 4
+#define CUVIL_ROWS 6
+#elif defined(__SSE2__) || (defined(__ARM_NEON) && defined(__GNUC__)) || defined(__wasm_simd128__)
+#define CUVIL_LANES 4
+#define CUVIL_ROWS 3
+#else
+#define CUVIL_ROWS 4
+#endif
+
+#if defined(CUVIL_LANES)
+typedef float cuvil_lanes __attribute__((vector_size(4 * CUVIL_LANES)));
+
+// All rows of a full panel.
+static void cuvil_tile_full(const float *const *rows, ptrdiff_t taps, ptrdiff_t channels,
+                            const float *w, float *tile) {
+  cuvil_lanes sum[CUVIL_ROWS][CUVIL_PANEL / CUVIL_LANES] = {0};
+  for (ptrdiff_t t = 0; t < taps; ++t, rows += CUVIL_ROWS) {
+    const float *a[CUVIL_ROWS];
+    for (int i = 0; i < CUVIL_ROWS; ++i) a[i] = rows[i];
+    for (ptrdiff_t c = 0; c < channels; ++c, w += CUVIL_PANEL) {
+      cuvil_lanes b[CUVIL_PANEL / CUVIL_LANES];
+      memcpy(b, w, sizeof b);
+      for (int i = 0; i < CUVIL_ROWS; ++i) {
+        for (int j = 0; j < CUVIL_PANEL / CUVIL_LANES; ++j) sum[i][j] += a[i][c] * b[j];
+      }
+    }
+  }
+  memcpy(tile, sum, sizeof sum);
+}
+
+// One row of a full panel; four sums a column, since each waits for the one before.
+static void cuvil_tile_row(const float *const *rows, ptrdiff_t taps, ptrdiff_t channels,
+                           const float *w, float *tile) {
+  cuvil_lanes sum[4][CUVIL_PANEL / CUVIL_LANES] = {0};
+  for (ptrdiff_t t = 0; t < taps; ++t, rows += CUVIL_ROWS) {
+    const float *a = *rows;
+    ptrdiff_t c = 0;
+    for (; c + 4 <= channels; c += 4, w += 4 * CUVIL_PANEL) {
+      cuvil_lanes b[4][CUVIL_PANEL / CUVIL_LANES];
+      memcpy(b, w, sizeof b);
+      for (int k = 0; k < 4; ++k) {
+        for (int j = 0; j < CUVIL_PANEL / CUVIL_LANES; ++j) sum[k][j] += a[c + k] * b[k][j];
+      }
+    }
+    for (; c < channels; ++c, w += CUVIL_PANEL) {
+      cuvil_lanes b[CUVIL_PANEL / CUVIL_LANES];
+      memcpy(b, w, sizeof b);
+      for (int j = 0; j < CUVIL_PANEL / CUVIL_LANES; ++j) sum[0][j] += a[c] * b[j];
+    }
+  }
+  for (int j = 0; j < CUVIL_PANEL / CUVIL_LANES; ++j) sum[0][j] = (sum[0][j] + sum[1][j]) + (sum[2][j] + sum[3][j]);
+  memcpy(tile, sum, CUVIL_PANEL * sizeof(float));
+}
+#endif
+
+// `count` rows (a constant where this is called) by four columns of a panel of `width` columns.
+static inline void cuvil_tile_four(const int count, const float *const *rows, ptrdiff_t taps,
+                                   ptrdiff_t channels, const float *w, ptrdiff_t width, float *tile) {
+  float sum[CUVIL_ROWS][4] = {{0}};
+  for (ptrdiff_t t = 0; t < taps; ++t, rows += CUVIL_ROWS) {
+    const float *a[CUVIL_ROWS];
+    for (int i = 0; i < count; ++i) a[i] = rows[i];
+    for (ptrdiff_t c = 0; c < channels; ++c, w += width) {
+      const float b0 = w[0], b1 = w[1], b2 = w[2], b3 = w[3];
+      for (int i = 0; i < count; ++i) {
+        const float x = a[i][c];
+        sum[i][0] += x * b0;
+        sum[i][1] += x * b1;
+        sum[i][2] += x * b2;
+        sum[i][3] += x * b3;
+      }
+    }
+  }
+  for (int i = 0; i < count; ++i) {
+    for (int j = 0; j < 4; ++j) tile[i * CUVIL_PANEL + j] = sum[i][j];
+  }
+}
+
+// tile[i][j] = sum over taps and channels, for `count` rows and the `width` columns of a panel.
+static void cuvil_tile(const float *const *rows, ptrdiff_t count, ptrdiff_t taps, ptrdiff_t channels,
+                       const float *w, ptrdiff_t width, float *tile) {
+#if defined(CUVIL_LANES)
+  if (width == CUVIL_PANEL) {
+    if (count == CUVIL_ROWS) {
+      cuvil_tile_full(rows, taps, channels, w, tile);
+      return;
+    }
+    for (ptrdiff_t i = 0; i < count; ++i) cuvil_tile_row(rows + i, taps, channels, w, tile + i * CUVIL_PANEL);
+    return;
+  }
+#endif
+  for (ptrdiff_t j = 0; j < width; j += 4) {
+    if (count == CUVIL_ROWS) {
+      cuvil_tile_four(CUVIL_ROWS, rows, taps, channels, w + j, width, tile + j);
+    } else {
+      for (ptrdiff_t i = 0; i < count; ++i) {
+        cuvil_tile_four(1, rows + i, taps, channels, w + j, width, tile + i * CUVIL_PANEL + j);
+      }
+    }
+  }
+}
+
+static inline ptrdiff_t cuvil_panel_width(ptrdiff_t columns) {
+  return columns < CUVIL_PANEL ? (columns + 3) / 4 * 4 : CUVIL_PANEL;
+}
+
+// A panel of a matrix that is no constant.
+static void cuvil_pack_panel(float *to, const float *b, ptrdiff_t k, ptrdiff_t columns, ptrdiff_t row,
+                             ptrdiff_t column) {
+  const ptrdiff_t width = cuvil_panel_width(columns);
+  for (ptrdiff_t i = 0; i < k; ++i, to += width) {
+    for (ptrdiff_t j = 0; j < width; ++j) to[j] = j < columns ? b[i * row + j * column] : 0.0f;
+  }
+}
+
+// A convolution's sizes, channels last: input, output, kernel, strides, dilations, pads in front.
+typedef struct {
+  ptrdiff_t d, h, w, c, od, oh, ow, kd, kh, kw, sd, sh, sw, dd, dh, dw, pd, ph, pw;
+} cuvil_window;
+
+// Where pixel `m` of the output finds tap 0, 1, ... of the kernel: at `absent` outside the input.
+static void cuvil_taps(const cuvil_window *s, const float *x, ptrdiff_t m, const float *absent,
+                       const float **taps, ptrdiff_t step) {
+  const ptrdiff_t row = m / s->ow, plane = row / s->oh, n = plane / s->od;
+  const ptrdiff_t left = (m - row * s->ow) * s->sw - s->pw;
+  const ptrdiff_t top = (row - plane * s->oh) * s->sh - s->ph;
+  const ptrdiff_t front = (plane - n * s->od) * s->sd - s->pd;
+  for (ptrdiff_t i = 0; i < s->kd; ++i) {
+    const ptrdiff_t z = front + i * s->dd;
+    for (ptrdiff_t j = 0; j < s->kh; ++j) {
+      const ptrdiff_t y = top + j * s->dh;
+      const bool inside = z >= 0 && z < s->d && y >= 0 && y < s->h;
+      const float *line = x + (((n * s->d + z) * s->h + y) * s->w + left) * s->c;
+      for (ptrdiff_t k = 0; k < s->kw; ++k, taps += step) {
+        const ptrdiff_t at = left + k * s->dw;
+        *taps = inside && at >= 0 && at < s->w ? line + k * s->dw * s->c : absent;
+      }
+    }
+  }
+}
+
+// The same of a transposed convolution, whose strides move the output.
+static void cuvil_turned_taps(const cuvil_window *s, const float *x, ptrdiff_t m, const float *absent,
+                              const float **taps, ptrdiff_t step) {
+  const ptrdiff_t row = m / s->ow, plane = row / s->oh, n = plane / s->od;
+  const ptrdiff_t left = m - row * s->ow + s->pw, top = row - plane * s->oh + s->ph;
+  const ptrdiff_t front = plane - n * s->od + s->pd;
+  for (ptrdiff_t i = 0; i < s->kd; ++i) {
+    const ptrdiff_t z = front - i * s->dd;
+    for (ptrdiff_t j = 0; j < s->kh; ++j) {
+      const ptrdiff_t y = top - j * s->dh;
+      for (ptrdiff_t k = 0; k < s->kw; ++k, taps += step) {
+        const ptrdiff_t at = left - k * s->dw;
+        const bool inside = z >= 0 && y >= 0 && at >= 0 && z % s->sd == 0 && y % s->sh == 0 &&
+                            at % s->sw == 0 && z / s->sd < s->d && y / s->sh < s->h && at / s->sw < s->w;
+        *taps = inside ? x + (((n * s->d + z / s->sd) * s->h + y / s->sh) * s->w + at / s->sw) * s->c : absent;
+      }
+    }
+  }
+}
+
+// The taps of some rows, one after the other: `patch` is [CUVIL_ROWS][taps * channels].
+static void cuvil_patch(const float **rows, ptrdiff_t count, ptrdiff_t taps, ptrdiff_t channels,
+                        float *patch) {
+  for (ptrdiff_t i = 0; i < count; ++i) {
+    float *to = patch + i * taps * channels;
+    for (ptrdiff_t t = 0; t < taps; ++t) {
+      const float *from = rows[t * CUVIL_ROWS + i];
+      for (ptrdiff_t c = 0; c < channels; ++c) *to++ = from[c];
+    }
+    rows[i] = patch + i * taps * channels;
+  }
+}
+
+// Some channels of one pixel of a depthwise convolution; w is [taps][channels].
+static void cuvil_depthwise(const float *const *taps, ptrdiff_t count, const float *w, ptrdiff_t channels,
+                            ptrdiff_t first, ptrdiff_t columns, float *tile) {
+#if defined(CUVIL_LANES)
+  if (columns == CUVIL_PANEL) {
+    cuvil_lanes sum[CUVIL_PANEL / CUVIL_LANES] = {0};
+    for (ptrdiff_t t = 0; t < count; ++t, w += channels) {
+      cuvil_lanes a[CUVIL_PANEL / CUVIL_LANES], b[CUVIL_PANEL / CUVIL_LANES];
+      if (!taps[t]) continue;
+      memcpy(a, taps[t] + first, sizeof a);
+      memcpy(b, w + first, sizeof b);
+      for (int j = 0; j < CUVIL_PANEL / CUVIL_LANES; ++j) sum[j] += a[j] * b[j];
+    }
+    memcpy(tile, sum, sizeof sum);
+    return;
+  }
+#endif
+  for (ptrdiff_t j = 0; j < columns; j += 4) {
+    const ptrdiff_t at = first + j, more = columns - j;
+    float s0 = 0.0f, s1 = 0.0f, s2 = 0.0f, s3 = 0.0f;
+    for (ptrdiff_t t = 0; t < count; ++t) {
+      const float *a = taps[t], *b = w + t * channels + at;
+      if (!a) continue;
+      a += at;
+      s0 += a[0] * b[0];
+      if (more > 1) s1 += a[1] * b[1];
+      if (more > 2) s2 += a[2] * b[2];
+      if (more > 3) s3 += a[3] * b[3];
+    }
+    tile[j] = s0;
+    tile[j + 1] = s1;
+    tile[j + 2] = s2;
+    tile[j + 3] = s3;
+  }
+}

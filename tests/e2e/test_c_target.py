@@ -1,0 +1,133 @@
+"""The target c: verified against the source model, without warnings, within a budget."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import cuvil
+from cuvil.api.built import Built
+from cuvil.errors import InputError, ShapeConstraintError, TargetError, UnsupportedOpError
+from tests.e2e.c_models import Convolutions, Encoder, keyword_spotting, mlp, small_lstm
+
+ZIG = (sys.executable, "-m", "ziglang", "cc")
+COMPILERS: dict[str, tuple[str, ...]] = {
+    "gcc": ("gcc",),
+    "clang": ZIG,
+    "cortex_m4": (*ZIG, "-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m4"),
+    "cortex_m7": (*ZIG, "-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m7"),
+}
+STRICT = ("-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", "-c")
+
+
+def _built(model: torch.nn.Module, *inputs: torch.Tensor, **options: Any) -> Built:
+    made = cuvil.compile(model.eval(), inputs, target="c", cache=False, **options)
+    assert isinstance(made, Built)
+    return made
+
+
+def _compile(compiler: Sequence[str], source: Path) -> None:
+    made = source.with_suffix(".o")
+    command = [*compiler, *STRICT, str(source), "-o", str(made)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[:2000]
+
+
+@pytest.mark.parametrize(
+    "make", [mlp, keyword_spotting, small_lstm], ids=["mlp", "keyword_spotting", "lstm"]
+)
+def test_small_models_compile_without_warnings(make: Any, tmp_path: Path) -> None:
+    model, x = make()
+    built = _built(model, x)  # verified
+    with torch.no_grad():
+        expected = model.double()(x.double()).numpy()
+    np.testing.assert_allclose(built(x.numpy()), expected, rtol=1e-5, atol=1e-6)
+    source, header = built.save(tmp_path / "net.c")
+    assert header == tmp_path / "net.h"
+    assert '#include "net.h"' in source.read_text()
+    for name, compiler in COMPILERS.items():
+        if name != "gcc" or shutil.which("gcc"):
+            _compile(compiler, source)
+
+
+def test_layers_of_many_kinds_agree(tmp_path: Path) -> None:
+    built = _built(Convolutions(), torch.randn(2, 3, 20, 20))
+    _compile(ZIG, built.save(tmp_path / "net.c")[0])
+    built = _built(Encoder(), torch.randint(0, 50, (2, 9)))
+    _compile(ZIG, built.save(tmp_path / "net.c")[0])
+
+
+def test_symbolic_sizes_are_arguments() -> None:
+    model, x = mlp()
+    built = _built(model, x, dynamic_dims={"input": {0: cuvil.Dim("batch", min=1, max=8)}})
+    text = bytes(built.package.parts["model.h"]).decode()
+    assert "int sequential_run(ptrdiff_t batch, const float *input, float *output);" in text
+    assert "#define SEQUENTIAL_OUTPUT_SIZE(batch) ((batch) * 10)" in text
+    for batch in (1, 5, 8):
+        given = torch.randn(batch, 16)
+        with torch.no_grad():
+            expected = model(given).numpy()
+        np.testing.assert_allclose(built(given.numpy()), expected, rtol=1e-5, atol=1e-6)
+    with pytest.raises(ShapeConstraintError):
+        built(np.ones((9, 16), np.float32))
+
+
+def test_a_symbolic_size_needs_a_maximum() -> None:
+    model, x = mlp()
+    with pytest.raises(ShapeConstraintError, match="'batch' has no maximum") as caught:
+        _built(model, x, dynamic_dims=["batch"])
+    assert "max=" in caught.value.hint
+
+
+def test_an_index_outside_its_table_gives_a_status() -> None:
+    built = _built(Encoder(), torch.randint(0, 50, (1, 4)))
+    with pytest.raises(InputError, match="an index in the data"):
+        built(np.full((1, 4), 50))
+
+
+def test_over_a_budget_the_largest_parts_are_named() -> None:
+    model, x = mlp()
+    with pytest.raises(TargetError, match="bytes of ram; the budget is 256") as caught:
+        _built(model, x, options={"ram": 256})
+    assert "matmul_add_max" in str(caught.value)
+    with pytest.raises(TargetError, match=r"bytes of flash .*; the budget is 1024") as caught:
+        _built(model, x, options={"flash": "1k"})
+    assert "weight_0" in str(caught.value)
+    memory = _built(model, x, options={"ram": "1k", "flash": "16k"}).manifest.extra["memory"]
+    assert 0 < memory["ram"] <= 1024 and memory["weights"] < memory["flash"] <= 16384
+    with pytest.raises(InputError, match="ram is 'big'"):
+        _built(model, x, options={"ram": "big"})
+    with pytest.raises(InputError, match="no budget of memory"):
+        cuvil.compile(model, (x,), options={"ram": 1024})
+
+
+def test_all_that_c_has_no_kernel_for_is_listed() -> None:
+    class Both(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.linalg.svd(x)[1] + torch.lgamma(x[0])
+
+    with pytest.raises(UnsupportedOpError) as caught:
+        _built(Both(), torch.eye(4))
+    assert {n.op for n in caught.value.nodes} >= {"cuvil.svd"}
+    assert "lgamma" in str(caught.value)
+
+
+def test_the_same_model_gives_the_same_bytes() -> None:
+    first, second = (_built(*keyword_spotting(), verify=False) for _ in range(2))
+    assert bytes(first.package.library) == bytes(second.package.library)
+    assert dict(first.package.parts) == dict(second.package.parts)
+
+
+def test_a_native_artifact_is_saved_as_c(tmp_path: Path) -> None:
+    model, x = mlp()
+    files = cuvil.compile(model, (x,)).save(tmp_path / "net.c")
+    assert [f.name for f in files] == ["net.c", "net.h"]
+    assert "sequential_run" in files[0].read_text()
