@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cuvil.api.compiler import check_package
+from cuvil.api.workplace import check_package
 from cuvil.build.cache import Cache
 from cuvil.build.store import ObjectStore
 

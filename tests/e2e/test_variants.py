@@ -3,10 +3,12 @@ verified."""
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -15,6 +17,8 @@ from cuvil.api.compiler import Compiler
 from cuvil.api.request import CompileRequest
 from cuvil.codegen import module
 from cuvil.errors import InputError, VerificationError
+from cuvil.runtime import ways
+from cuvil.tune.retuner import RetunePlan, way_text
 
 X = torch.randn(3, 7, generator=torch.Generator().manual_seed(0))
 NAMES = {"x": {0: "batch", 1: cuvil.Dim("n", min=1, max=64)}}
@@ -118,3 +122,74 @@ def test_a_size_against_a_constraint_names_it() -> None:
 def test_a_model_without_symbols_has_none_to_name() -> None:
     with pytest.raises(InputError, match="the symbolic dims are none"):
         cuvil.compile(Rows().eval(), (X,), options={"variants": {"n": [4]}})
+
+
+def faster(monkeypatch: pytest.MonkeyPatch, names: str) -> None:
+    """Ways whose text matches ``names`` are measured as twice as fast, all others as they are."""
+    real = ways.Bench.measure
+
+    def measured(self: Any, call: int, numbers: Any, seconds: float, rounds: int) -> Any:
+        real(self, call, numbers, min(seconds, 0.002), 5)
+        entry = made[0].calls[call]
+        texts = [way_text(entry.ways[number]) for number in numbers]
+        return np.array([[0.5 if re.search(names, text) else 1.0 for text in texts]] * 10)
+
+    made: list[RetunePlan] = []
+    monkeypatch.setattr(ways.Bench, "measure", measured)
+    monkeypatch.setattr(RetunePlan, "read", staticmethod(remembered(made)))
+
+
+def remembered(made: list[RetunePlan]) -> Any:
+    real = RetunePlan.read
+
+    def read(tree: object) -> RetunePlan:
+        made[:] = [real(tree)]
+        return made[0]
+
+    return read
+
+
+def test_what_is_measured_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sizes of 1 have versions of their own, and those are taken where they are faster."""
+    faster(monkeypatch, r"\bn = 1$")
+    made = compiled("auto", cache=False)
+    spans = [[2, 16], [16, 64]]
+    assert made.variants["ranges"] == {"batch": [[1, 2], *spans, [64, None]],
+                                       "n": [[1, 2], *spans, [64, 65]]}  # fmt: skip
+    entries = [entry for found in made.variants["kernels"].values() for entry in found]
+    assert entries and all(entry["when"]["n"] == [1, 2] for entry in entries)
+    assert {m["chosen"] is None for m in made.variants["measured"]} == {True, False}
+    for batch, n in itertools.product((1, 2, 16, 64), (1, 2, 15, 16, 17, 63, 64)):
+        x = torch.randn(batch, n)
+        torch.testing.assert_close(made(x), Rows()(x), rtol=1e-5, atol=1e-6)
+
+
+def test_nothing_faster_leaves_the_code_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    faster(monkeypatch, "nothing")
+    made = compiled("auto", cache=False)
+    assert made.variants["kernels"] == {} and made.variants["measured"]
+    plain = cuvil.compile(Rows().eval(), (X,), dynamic_dims=NAMES, threads=1)
+    assert made.manifest.library_sha256 == plain.manifest.library_sha256
+
+
+def test_ranges_are_measured_where_there_is_time_to_tune(monkeypatch: pytest.MonkeyPatch) -> None:
+    faster(monkeypatch, "row_limit")
+    model = torch.nn.Linear(96, 640).eval()
+    x = torch.randn(3, 96)
+    how: dict[str, Any] = {"dynamic_dims": {"input": {0: "rows"}}, "threads": 1, "cache": False}
+    asked = {"rows": [[1, 16], [16, 64], [64, None]]}
+    made = cuvil.compile(model, (x,), options={"variants": asked, "tune": 0.2}, **how)
+    (entries,) = made.variants["kernels"].values()
+    assert [entry["when"] for entry in entries] == [{"rows": span} for span in asked["rows"]]
+    assert all(set(entry["tune"]) == {"row_limit"} for entry in entries)
+    for rows in (1, 15, 16, 17, 63, 64, 65):
+        x = torch.randn(rows, 96)
+        torch.testing.assert_close(made(x), model(x), rtol=1e-4, atol=1e-5)
+    # Without measuring there is nothing to choose knobs by, and the code would be the same.
+    plain = cuvil.compile(model, (x,), options={"variants": asked}, **how)
+    assert plain.variants["kernels"] == {}
+
+
+def test_a_stage_is_shown_without_measuring() -> None:
+    with pytest.raises(InputError, match="a stage is shown"):
+        cuvil.dump_ir(Rows(), "fused", example_inputs=(X,), options={"variants": "auto"})

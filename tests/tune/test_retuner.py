@@ -25,9 +25,9 @@ SMALL, LARGE, REST = 0, 1, 2
 PLAN = RetunePlan(
     ({"n": (1, 2)}, {"n": (16, None)}, {}),
     (
-        KernelCall("first", "a", WAYS, symbol("n")),
-        KernelCall("second", "b", (Variant({}),), symbol("n")),
-        KernelCall("third", "a", WAYS, symbol("n")),
+        KernelCall("first", "a", WAYS, ("n",)),
+        KernelCall("second", "b", (Variant({}),), ("n",)),
+        KernelCall("third", "a", WAYS, ("n",)),
     ),
     symbol("n"),
 )
@@ -189,7 +189,8 @@ WRONG: list[Any] = [
     {"ranges": [], "calls": [], "cost": None, "seconds": 1},
     {"ranges": [], "calls": [], "cost": "n +", "seconds": 1},
     {"ranges": [], "cost": "n", "seconds": 1,
-     "calls": [{"kernel": "k", "key": "a", "cost": 1, "ways": [{"when": {}, "tune": {"x": 1}}]}]},
+     "calls": [{"kernel": "k", "key": "a", "symbols": [],
+                "ways": [{"when": {}, "tune": {"x": 1}}]}]},
 ]  # fmt: skip
 
 

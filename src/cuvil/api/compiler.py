@@ -36,7 +36,7 @@ from cuvil.api.tuning import measure_with, place_of, tuning_asked
 from cuvil.api.variant_check import each_way
 from cuvil.api.variants import SizesAsked, sizes_asked
 from cuvil.api.verification import AGAIN_SECONDS, check_built
-from cuvil.api.workplace import temporary_folder, working_folder
+from cuvil.api.workplace import check_package, temporary_folder, working_folder
 from cuvil.build.cache import Cache
 from cuvil.build.llvm_text import llvm_text
 from cuvil.codegen.module import Generated, generate
@@ -100,6 +100,7 @@ class Compiler:
         self.table = asked if isinstance(asked, TuningTable) else None
         self._tune_seconds = asked if isinstance(asked, float) else None
         self.sizes = sizes_asked(self.request.options, self.target, self.backend.stage)
+        self.measures = self._tune_seconds is not None or self.sizes.measure is not None
         self.stages = Stages(progress or (request.profile if callable(request.profile) else None))
 
     def run(self) -> Artifact | Built:
@@ -113,7 +114,7 @@ class Compiler:
         """
         need_framework(self.request.kind)
         running = running_of(self.target)
-        if running.elsewhere is not None and self._tune_seconds is not None:
+        if running.elsewhere is not None and self.measures:
             raise TargetError(
                 f"what is built for {self.target.name} ({self.target.triple}) can't be measured "
                 f"here: {running.elsewhere}",
@@ -232,10 +233,10 @@ class Compiler:
         kind, _, at = stage.partition(":")
         if kind not in STAGES or (at and (kind != "dot" or at not in _TEXT_STAGES)):
             raise InputError(f"there is no stage {stage!r}", hint=f"stages are {', '.join(STAGES)}")
-        if self._tune_seconds is not None:
+        if self.measures:
             raise InputError(
                 "a stage is shown with a table of tuning, not with seconds to measure for",
-                hint="give the table of a compiled model: its `tuning`, or the package's path",
+                hint="give the table of a compiled model, or the package's path; sizes as variants",
             )
         module = capture(self.request).module
         if kind == "mlir":
@@ -311,6 +312,8 @@ class Compiler:
             self.table = self._measured(source, self._tune_seconds)
         elif self.table is not None:
             self.table = self._matching(source, self.table)
+        if self.sizes.measure is not None:
+            self.sizes = self._worthwhile(source)
         with self.stages.stage("passes"):
             lowered = self._lower(
                 clone_module(source.module), self.backend.stage, trace, timed=True
@@ -341,6 +344,15 @@ class Compiler:
             )
             sizes = sizes_to_measure(signature_of(fused.main), examples)
             return tuner.run(fused, sizes, seconds)
+
+    def _worthwhile(self, source: Source) -> SizesAsked:
+        """Of the versions for some sizes those that gain something, by measuring."""
+        alone = copy.copy(self)
+        alone.stages, alone.sizes = Stages(), self.sizes.to_measure(source.module.main)
+        with self.stages.stage("tune"):
+            built = alone.build(alone._lower(clone_module(source.module), "fused"), False)
+            examples = source.examples if self.request.example_inputs is not None else {}
+            return self.sizes.measured(built, examples)
 
     def _matching(self, source: Source, table: TuningTable) -> TuningTable:
         """What of a table is about this model's kernels."""
@@ -386,12 +398,3 @@ class Compiler:
         with self.stages.stage("package"):
             write_package(place, manifest, made.main, generated.weights.parts, made.parts)
         return generated
-
-
-def check_package(path: Path) -> None:
-    """Raise ArtifactError unless the package is whole, its weights too."""
-    package = open_package(path)
-    try:
-        package.check_weights()
-    finally:
-        package.close()

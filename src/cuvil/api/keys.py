@@ -13,6 +13,7 @@ from pathlib import Path
 
 from cuvil.api.request import CompileRequest
 from cuvil.api.tuning import tuning_key
+from cuvil.api.variants import AUTO
 from cuvil.build.driver import compiler_version
 from cuvil.build.store import digest_of
 from cuvil.ir.core import Module, Weight
@@ -85,6 +86,8 @@ def build_parts(request: CompileRequest, target: Target, options: Options) -> li
     plain = {k: v for k, v in request.options.items() if k != "fixed_inputs"}
     if plain.get("tune") is not None:
         plain["tune"] = tuning_key(plain["tune"], request.threads or usable_threads())
+    if plain.get("variants") == AUTO:  # what is measured is of this machine
+        plain["variants"] = tuning_key(1.0, request.threads or usable_threads())
     return [
         repr(target),
         repr((request.enable_fusion, request.precision, sorted(plain.items()))),

@@ -6,12 +6,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from cuvil.analysis.cost import estimate
+from cuvil.api.built import Built
 from cuvil.build.store import digest_of
 from cuvil.codegen.dispatch import Texts, WayTable
 from cuvil.codegen.module import Generated
@@ -21,15 +22,25 @@ from cuvil.ir.core import Function, Op
 from cuvil.ir.late import call_symbols, late_symbols
 from cuvil.passes.knobs import TUNE
 from cuvil.passes.tuning import kernel_key
-from cuvil.passes.variants import Range, VariantPlan, When, range_text
+from cuvil.passes.variants import Range, Variant, VariantPlan, When, range_text, symbols_in
+from cuvil.runtime.artifact import Artifact
+from cuvil.runtime.ways import Ways
 from cuvil.sym.expr import Dim, add
 from cuvil.target.base import Target
-from cuvil.tune.retuner import SECONDS
+from cuvil.tune.retuner import SECONDS, RetunePlan
+from cuvil.tune.sizes import sizes_to_measure
+from cuvil.tune.versions import SECONDS as ALL_SECONDS
+from cuvil.tune.versions import Measured, measure_versions, typical_sizes
 from cuvil.tune.watch import RETUNE
 
 MOST_CELLS = 64
 CUTS = (2, 16, 64)
-_HINT = 'give sizes, such as {"batch": [1, 4, 8]}, or ranges: {"batch": [[1, 16], [16, None]]}'
+AUTO = "auto"
+_NUMBERS = (int, float, np.integer, np.floating)
+_HINT = (
+    'give sizes, such as {"batch": [1, 4, 8]}, or ranges: {"batch": [[1, 16], [16, None]]}; or '
+    '"auto", to have them measured'
+)
 
 
 def variants_asked(asked: object) -> VariantPlan:
@@ -119,28 +130,55 @@ def _check_range(name: str, span: Range, function: Function) -> None:
             )  # fmt: skip
 
 
-def usual_ranges(function: Function) -> dict[str, tuple[Range, ...]]:
-    """Ranges for all symbols that a call knows, cut at CUTS; the last ones go without where there
-    would be too many combinations."""
+def usual_plan(function: Function) -> VariantPlan:
+    """Ranges for all symbols that a call knows, cut at CUTS, from 1 on; the last ones go without
+    where there would be too many combinations."""
     late = late_symbols(function)
-    found: dict[str, tuple[Range, ...]] = {}
+    plan = VariantPlan(whole=True)
     for name in call_symbols(function):
         low, high = function.symbols[name]
+        low = max(low, 1)
         ends = [low, *(c for c in CUTS if c > low and (high is None or c <= high))]
         spans = tuple(zip(ends, (*ends[1:], None if high is None else high + 1), strict=True))
-        more = VariantPlan({**found, name: spans})
+        more = replace(plan, ranges={**plan.ranges, name: spans})
         if name not in late and len(spans) > 1 and len(more.cells(list(more.ranges))) < MOST_CELLS:
-            found[name] = spans
-    return found
+            plan = more
+    return plan
 
 
 @dataclass(frozen=True)
 class SizesAsked:
     """What is asked about sizes: versions of kernels, and for how many seconds a kernel may be
-    measured while the process runs (None: never)."""
+    measured while the process runs (None: never). ``measure`` are seconds in which a compilation
+    is to find out which versions gain something (None: all that were asked for are made);
+    ``found`` is what it found."""
 
     plan: VariantPlan = field(default_factory=VariantPlan)
     retune: float | None = None
+    measure: float | None = None
+    found: tuple[Measured, ...] = ()
+
+    def to_measure(self, function: Function) -> SizesAsked:
+        """The same as something to measure: all versions and ways, in one library."""
+        check_variants(self.plan, function)
+        return SizesAsked(self.plan if self.plan.ranges else usual_plan(function), SECONDS)
+
+    def measured(self, artifact: Artifact | Built, examples: Mapping[str, Any]) -> SizesAsked:
+        """The same with those versions alone that gain something in an artifact of
+        :meth:`to_measure`, which must be loaded."""
+        assert self.measure is not None and isinstance(artifact, Artifact)
+        tree, signature = artifact.manifest.extra[RETUNE], artifact.manifest.signature
+        plan = RetunePlan.read(tree)
+        sizes = typical_sizes(plan, signature, sizes_to_measure(signature, examples))
+        found = measure_versions(plan, Ways(artifact), sizes, self.measure)
+        chosen: dict[str, tuple[Variant, ...]] = {}
+        for entry in found:
+            key = entry.key.partition(".")[0]
+            if entry.version is not None:
+                chosen[key] = (*chosen.get(key, ()), entry.version)
+        return SizesAsked(
+            VariantPlan(_spans(plan.ranges), chosen), self.retune, None, tuple(found)
+        )
 
     def versions(self, function: Function) -> VariantPlan | None:
         """What the passes are to make versions of. Raises as :func:`check_variants` does."""
@@ -151,7 +189,7 @@ class SizesAsked:
         """The ranges in which calls are recorded, None for no recording."""
         if self.retune is None:
             return None
-        plan = self.plan if self.plan.ranges else VariantPlan(usual_ranges(function))
+        plan = self.plan if self.plan.ranges else usual_plan(function)
         return plan.cells(list(plan.ranges))
 
     def described(self, function: Function, generated: Generated) -> dict[str, Any]:
@@ -159,34 +197,51 @@ class SizesAsked:
         found: dict[str, Any] = {}
         if self.plan.ranges:
             found["variants"] = variants_made(self.plan, generated)
+            if self.plan.measured is not None:
+                found["variants"]["measured"] = [entry.as_dict() for entry in self.found]
         if generated.table is not None and self.retune is not None:
             found[RETUNE] = retune_made(function, generated.table, self.retune)
         return found
+
+
+def _spans(ranges: Sequence[When]) -> dict[str, tuple[Range, ...]]:
+    """The ranges of each symbol in their combinations."""
+    found: dict[str, dict[Range, None]] = {}
+    for when in ranges:
+        for name, span in when.items():
+            found.setdefault(name, {})[span] = None
+    return {name: tuple(sorted(spans, key=lambda span: span[0])) for name, spans in found.items()}
 
 
 def sizes_asked(options: Mapping[str, Any], target: Target, stage: str) -> SizesAsked:
     """What the options say. Raises InputError for what can't be meant, TargetError where the
     target, whose code is made of the stage ``stage``, has no kernels, or no process to retune in.
     """
-    plan = variants_asked(options.get("variants"))
-    asked = options.get("retune")
-    if plan.ranges and stage != "fused":
+    automatic = options.get("variants") == AUTO
+    plan = VariantPlan() if automatic else variants_asked(options.get("variants"))
+    if (plan.ranges or automatic) and stage != "fused":
         raise TargetError(f"the target {target.name} has no kernels that could have variants")
+    tune = options.get("tune")
+    seconds = float(tune) if isinstance(tune, _NUMBERS) else None
+    measure = (seconds or ALL_SECONDS) if automatic else seconds if plan.ranges else None
+    return SizesAsked(plan, _retune_asked(options.get("retune"), target, stage), measure)
+
+
+def _retune_asked(asked: Any, target: Target, stage: str) -> float | None:
     if asked is None or asked is False:
-        return SizesAsked(plan)
-    number = isinstance(asked, (int, float, np.integer, np.floating))
-    if not number or not 0 < float(asked) < math.inf:
+        return None
+    if not isinstance(asked, _NUMBERS) or not 0 < float(asked) < math.inf:
         raise InputError(
             f"the option retune is {asked!r}",
             hint=f"give True, or the milliseconds for each kernel (True: {SECONDS * 1e3:g})",
         )
-    if target.kind != "library" or not target.has_threads or target.variants:
+    if target.kind != "library" or not target.has_threads or target.variants or stage != "fused":
         raise TargetError(
             f"the target {target.name} can't be retuned: "
             + ("it is for several CPUs" if target.variants else "no process loads its code"),
             hint="leave out the option retune, or build for one CPU, such as the target native",
         )
-    return SizesAsked(plan, SECONDS if asked is True else float(asked) * 1e-3)
+    return SECONDS if asked is True else float(asked) * 1e-3
 
 
 def variants_made(plan: VariantPlan, generated: Generated) -> dict[str, Any]:
@@ -222,8 +277,9 @@ def retune_made(function: Function, table: WayTable, seconds: float) -> dict[str
 
 def _call(function: Function, op: Op, texts: Texts) -> dict[str, Any]:
     ways = [_way(version) for version, _ in texts]
-    key = digest_of([kernel_key(op, function.symbols), json.dumps(ways, sort_keys=True)])[:24]
-    return {"kernel": str(op.attrs["name"]), "key": key, "ways": ways, "cost": str(estimate(op))}
+    key = f"{kernel_key(op, function.symbols)}.{digest_of([json.dumps(ways, sort_keys=True)])[:8]}"
+    symbols = sorted(symbols_in(op))
+    return {"kernel": str(op.attrs["name"]), "key": key, "ways": ways, "symbols": symbols}
 
 
 def _way(version: Version) -> dict[str, Any]:

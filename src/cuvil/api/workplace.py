@@ -1,4 +1,4 @@
-"""Where to build when the cache folder is of no use."""
+"""Where to build when the cache folder is of no use, and whether what is built is whole."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from cuvil.build.cache import Cache
 from cuvil.errors import TargetError
+from cuvil.package.format import open_package
 
 log = logging.getLogger("cuvil")
 
@@ -42,3 +43,11 @@ def temporary_folder() -> Iterator[Path]:
         ) from None
     with made as name:
         yield Path(name)
+
+def check_package(path: Path) -> None:
+    """Raise ArtifactError unless the package is whole, its weights too."""
+    package = open_package(path)
+    try:
+        package.check_weights()
+    finally:
+        package.close()

@@ -49,17 +49,20 @@ class Variant:
 
 @dataclass(frozen=True)
 class VariantPlan:
-    """``ranges`` by symbol: sorted, none overlapping. ``measured`` has the versions by kernel key
-    where measuring chose them; without, every kernel gets all that its symbols make."""
+    """``ranges`` by symbol: sorted, none overlapping; ``whole`` where nothing lies outside them
+    that is worth a version. ``measured`` has the versions by kernel key where measuring chose them;
+    without, every kernel gets all that its symbols make."""
 
     ranges: Mapping[str, tuple[Range, ...]] = field(default_factory=dict)
     measured: Mapping[str, tuple[Variant, ...]] | None = None
+    whole: bool = False
 
     def cells(self, used: Collection[str]) -> list[When]:
-        """Every combination of the ranges of these symbols; a symbol outside all its ranges, as
-        long as another is inside one, is left open. The narrowest come first."""
+        """Every combination of the ranges of these symbols. Unless they are the whole, a symbol
+        outside all of its own is left open if another is inside one. The narrowest come first."""
         names = [name for name in self.ranges if name in used]
-        spans: list[list[Range | None]] = [[*self.ranges[name], None] for name in names]
+        beside = [] if self.whole else [None]
+        spans: list[list[Range | None]] = [[*self.ranges[name], *beside] for name in names]
         found = [
             {name: span for name, span in zip(names, chosen, strict=True) if span is not None}
             for chosen in product(*spans)

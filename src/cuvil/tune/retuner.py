@@ -38,13 +38,14 @@ _MOST_CHANGES = 256
 
 @dataclass(frozen=True)
 class KernelCall:
-    """A call of a kernel in the entry. ``key`` is the same for equal kernels with equal ways;
-    ``ways[0]`` is the kernel for all sizes. ``cost`` is an estimate over the symbols."""
+    """A call of a kernel in the entry. ``key`` is the same for equal kernels with equal ways: the
+    kernel's own key (passes/tuning.py), a dot, and a digest of the ways; ``ways[0]`` is the kernel
+    for all sizes. ``symbols`` are those that it is written over."""
 
     kernel: str
     key: str
     ways: tuple[Variant, ...]
-    cost: Dim
+    symbols: tuple[str, ...]
 
     def allowed(self, when: When, threads: int) -> list[int]:
         """The ways that may run in a range and differ with so many threads."""
@@ -73,10 +74,11 @@ class RetunePlan:
             ranges = tuple(read_variant({"when": when}).when for when in tree["ranges"])
             calls = tuple(
                 KernelCall(
-                    str(c["kernel"]), str(c["key"]), tuple(map(_way, c["ways"])), _dim(c["cost"])
+                    str(c["kernel"]), str(c["key"]), tuple(map(_way, c["ways"])),
+                    tuple(map(str, c["symbols"])),
                 )
                 for c in tree["calls"]
-            )
+            )  # fmt: skip
             return RetunePlan(ranges, calls, _dim(tree["cost"]), float(tree["seconds"]))
         except (AssertionError, AttributeError, CuvilError, KeyError, TypeError, ValueError) as e:
             raise ArtifactError(f"the package's table of ways can't be read: {e!r}") from None

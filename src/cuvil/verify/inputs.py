@@ -57,16 +57,24 @@ def sizes_inside(
     signature: Signature,
     ranges: Mapping[str, tuple[int, int | None]],
     wanted: Callable[[Mapping[str, int]], bool],
+    near: Mapping[str, int] | None = None,
 ) -> dict[str, int] | None:
-    """Small sizes that are ``wanted``, and that the bounds and constraints allow, with each of
-    these symbols in its range (low included, high not); None where none were found."""
+    """Small sizes, or some ``near`` to those, that are ``wanted``, and that the bounds and
+    constraints allow, with each of these symbols in its range (low included, high not); None where
+    none were found."""
     names = [s.name for s in signature.early]
     each = []
     for name, sizes in zip(names, _each_choices(signature, {})):
         low, high = ranges.get(name, (0, None))
         ends = {low, low + 1, *((high - 1,) if high is not None else ())} if name in ranges else ()
-        each.append(sorted(n for n in {*ends, *sizes} if n >= low and (high is None or n < high)))
-    for values in sorted(_combined(each), key=lambda values: (math.prod(values), values)):
+        more = {*ends, *sizes, *((near[name],) if near else ())}
+        each.append(sorted(n for n in more if n >= low and (high is None or n < high)))
+    goal = [near[name] for name in names] if near else []
+
+    def order(values: tuple[int, ...]) -> tuple[float, tuple[int, ...]]:
+        return (_distance(values, goal) if near else math.prod(values)), values
+
+    for values in sorted(_combined(each), key=order):
         table = dict(zip(names, values))
         if wanted(table) and allowed_sizes(signature, table):
             return table
