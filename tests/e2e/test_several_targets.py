@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from cuvil.runners import registry
 from cuvil.runners.base import Runner
 from cuvil.runtime import loader
 from cuvil.runtime.loader import best_target
-from cuvil.target.registry import TARGETS, find_target
+from cuvil.target.registry import TARGETS, find_target, general_targets
 
 MODEL = torch.nn.Linear(3, 2)
 EXAMPLE = (torch.ones(2, 3),)
@@ -107,8 +108,8 @@ def test_nothing_for_this_process_runs_in_its_runner(emulated: Runner, tmp_path:
 def test_all_available_leaves_out_what_cannot_be_verified(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    few = {name: TARGETS[name] for name in ("x86_64_v2", "aarch64")}
-    monkeypatch.setattr("cuvil.api.several.TARGETS", few)
+    few = ("x86_64_v2", "aarch64")
+    monkeypatch.setattr("cuvil.api.several.general_targets", lambda: few)
     lacking = Runner("fake", lambda: "the program fake is not installed", _linear)
     monkeypatch.setattr(registry, "RUNNERS", {("library", "aarch64"): lacking})
     compiler = _several(ALL)
@@ -117,8 +118,8 @@ def test_all_available_leaves_out_what_cannot_be_verified(
     assert compiler.left_out == {"aarch64": "the program fake is not installed"}
     unchecked = _several(ALL, verify=False)
     unchecked.run()
-    assert unchecked.held == tuple(few) and not unchecked.left_out
-    monkeypatch.setattr("cuvil.api.several.TARGETS", {"aarch64": TARGETS["aarch64"]})
+    assert unchecked.held == few and not unchecked.left_out
+    monkeypatch.setattr("cuvil.api.several.general_targets", lambda: few[1:])
     with pytest.raises(TargetError, match="aarch64: the program fake is not installed"):
         _several(ALL).run()
 
@@ -146,10 +147,21 @@ def test_the_most_features_come_first(both: Path, monkeypatch: pytest.MonkeyPatc
         return Manifest("m", signature, target.triple, cpu_features=target.cpu_features)
 
     manifests = {name: manifest(name) for name in ("x86_64_v2", "x86_64_v4", "x86_64_v3")}
+    v3 = {"variants": [{"cpu_features": find_target("x86_64_v3").cpu_features}]}
+    many = {"many": replace(manifests["x86_64_v2"], cpu_features=(), extra=v3)}
     monkeypatch.setattr(loader.platform, "machine", lambda: "x86_64")
     for level in ("x86_64_v2", "x86_64_v3", "x86_64_v4"):
         flags = frozenset(find_target(level).cpu_features)
         monkeypatch.setattr(loader, "cpu_flags", lambda flags=flags: flags)
         assert best_target(manifests) == level
+        assert best_target(many | manifests) == ("many" if level == "x86_64_v3" else level)
     monkeypatch.setattr(loader.platform, "machine", lambda: "aarch64")
     assert best_target(manifests) is None
+
+
+def test_one_of_each_kind_and_architecture_is_all() -> None:
+    names = general_targets()
+    kinds = [(TARGETS[name].kind, TARGETS[name].arch) for name in names]
+    assert set(kinds) == {(t.kind, t.arch) for t in TARGETS.values()}
+    assert len(set(kinds)) == len(kinds)
+    assert "x86_64-linux-gnu" in names and "x86_64_v3" not in names

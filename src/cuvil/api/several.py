@@ -20,7 +20,7 @@ from cuvil.package.bundle import held_packages, write_bundle
 from cuvil.package.format import open_package
 from cuvil.runtime.artifact import Artifact
 from cuvil.runtime.loader import best_target, load
-from cuvil.target.registry import TARGETS, find_target
+from cuvil.target.registry import find_target, general_targets
 from cuvil.verify.report import Report
 
 log = logging.getLogger("cuvil")
@@ -31,9 +31,9 @@ ALL = "all-available"
 class SeveralCompiler:
     """Compiles a request for each of several targets, as Compiler does for one.
 
-    ``targets`` are their names; ALL are those that are built by name on every machine. Without a
-    list of one's own, what can't be verified here, or not be compiled for a target, is left out:
-    ``left_out`` has the reasons. ``held`` are those that were built.
+    ``targets`` are their names; ALL stands for one of each kind and architecture, and then what
+    can't be verified here, or can't be compiled for a target, is left out: ``left_out`` has the
+    reasons. ``held`` are those that were built.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class SeveralCompiler:
             raise InputError("a profile is of one target", hint="compile for that target alone")
         self.request = request
         self.everything = ALL in targets
-        self.targets = tuple(TARGETS) if self.everything else tuple(dict.fromkeys(targets))
+        self.targets = general_targets() if self.everything else tuple(dict.fromkeys(targets))
         for name in self.targets:
             find_target(name)
         self.left_out: dict[str, str] = {}

@@ -91,19 +91,26 @@ def _for_this_machine(package: Package) -> Package:
 
 
 def best_target(manifests: Mapping[str, Manifest]) -> str | None:
-    """The name of the one to load on this machine, None if there is none: it was made for the most
-    features of its CPU, and is the first of those."""
+    """The name of the one to load on this machine, None if there is none: it uses the most features
+    of its CPU, and is the first of those."""
     flags = cpu_flags()
-    fitting = [
-        name
+    fitting = {
+        name: _features_used(manifest, flags)
         for name, manifest in manifests.items()
         if manifest.extra.get("kind", "library") == "library"
         and machine_fault(
             manifest.target, manifest.cpu_features, platform.system(), platform.machine(), flags
         )
         is None
-    ]
-    return max(fitting, key=lambda name: len(manifests[name].cpu_features), default=None)
+    }
+    return max(fitting, key=lambda name: fitting[name], default=None)
+
+
+def _features_used(manifest: Manifest, flags: frozenset[str]) -> int:
+    """How many features of a CPU its code uses: that of its best variant, if it has several."""
+    variants = [v["cpu_features"] for v in manifest.extra.get("variants", ())]
+    known = (manifest.cpu_features, *variants)
+    return max((len(features) for features in known if flags.issuperset(features)), default=0)
 
 
 def _host_functions(

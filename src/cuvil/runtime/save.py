@@ -82,9 +82,10 @@ def save_artifact(package: Package, source: Any, path: StrPath) -> list[Path]:
     if package.bundle is not None and place.suffix == PACKAGE:
         return save_package(package.bundle, place)
     if package.bundle is not None and form is not None and form.kind != kind:
-        for other in held_packages(package.bundle).values():
-            if _kind(other) == form.kind:
-                return save_package(other, place)
+        held = [p for p in held_packages(package.bundle).values() if _kind(p) == form.kind]
+        triple = package.manifest.target  # of two, that for the same machine
+        if held:
+            return save_package(max(held, key=lambda p: p.manifest.target == triple), place)
     retarget = getattr(source, "retarget", None)
     if form is not None and form.kind != kind and form.target and retarget is not None:
         files: list[Path] = retarget(form.target).save(place)

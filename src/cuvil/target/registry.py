@@ -30,6 +30,14 @@ def target_names() -> tuple[str, ...]:
     return (*_HERE, *TARGETS)
 
 
+def general_targets() -> tuple[str, ...]:
+    """One name for each kind and architecture: the first, which all machines of it can run."""
+    first: dict[tuple[str, str], str] = {}
+    for name, target in TARGETS.items():
+        first.setdefault((target.kind, target.arch), name)
+    return tuple(first.values())
+
+
 def find_target(name: str) -> Target:
     """The target of that name; "native" and "llvm" are this machine.
 
