@@ -10,12 +10,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from cuvil.api import c_backend
+from cuvil.api.onnx_backend import generate_onnx, packed, portable
+from cuvil.api.operators import missing_kernels
 from cuvil.build.library import TABLES, Watch, build_library, built_variants
 from cuvil.build.llvm_text import llvm_text
 from cuvil.build.wasm import build_wasm
 from cuvil.codegen.abi import emit_abi
 from cuvil.codegen.module import Generated, generate
 from cuvil.codegen.wasm import emit_wasm, weights_image
+from cuvil.errors import UnsupportedNode
 from cuvil.ir.core import Module
 from cuvil.options import Options
 from cuvil.package.manifest import WEIGHTS_INSIDE, Manifest
@@ -41,13 +44,15 @@ class Backend:
     """One kind of target.
 
     ``generate`` writes the sources of a module at ``stage`` (the flag: with clocks around kernels),
-    ``build`` makes the package's contents of them. ``adapt`` changes how passes are steered.
+    ``build`` makes the package's contents of them. ``adapt`` changes how passes are steered,
+    ``missing`` lists the ops that it can't build.
     """
 
     generate: Generate
     build: Build
     stage: str = "fused"
     adapt: Callable[[PassOptions], PassOptions] = lambda options: options
+    missing: Callable[[Module], list[UnsupportedNode]] = missing_kernels
 
 
 def _library(
@@ -82,9 +87,17 @@ def _c(
     return Contents(*c_backend.contents(generated))
 
 
+def _onnx(
+    generated: Generated, manifest: Manifest, target: Target, options: Options, watch: Watch | None
+) -> Contents:
+    model = packed(generated)
+    return Contents(model.main, model.parts or {})
+
+
 BACKENDS: Mapping[str, Backend] = {
     "library": Backend(generate, _library),
     "llvm": Backend(generate, _llvm),
     "wasm": Backend(generate, _wasm),
     "c": Backend(c_backend.generate_c, _c, adapt=c_backend.adapt),
+    "onnx": Backend(generate_onnx, _onnx, adapt=portable, missing=lambda module: []),
 }

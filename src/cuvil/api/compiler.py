@@ -25,7 +25,7 @@ from cuvil.api.manifest import (
     python_functions,
     signature_of,
 )
-from cuvil.api.operators import missing_kernels, operator_table, unsupported_table
+from cuvil.api.operators import operator_table, unsupported_table
 from cuvil.api.picture.collect import Made
 from cuvil.api.picture.write import write_picture
 from cuvil.api.progress import Progress, Stages
@@ -298,7 +298,7 @@ class Compiler:
         return lower(module, stage, options) if stage != "captured" else module
 
     def _generate(self, fused: Module, profile: bool = False) -> Generated:
-        missing = missing_kernels(fused)
+        missing = self.backend.missing(fused)
         if missing:
             raise UnsupportedOpError(missing, stage="codegen")
         ranges = self.sizes.ranges(fused.main)

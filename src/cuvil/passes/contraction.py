@@ -301,6 +301,38 @@ def merge_products(op: Op, context: Context) -> Outcome:
     return action
 
 
+@rule("bias-into-conv", "add")
+def bias_into_conv(op: Op, context: Context) -> Outcome:
+    """conv(x, w, a) + b -> conv(x, w, a + b), when a and b are constant and per output channel"""
+    for value, other in (op.operands, op.operands[::-1]):
+        inner = defined_by(value, "conv", "conv_transpose")
+        if inner is None:
+            continue
+        axis = _channel_axis(inner)
+        bias, channels = per_channel(other, axis), inner.type.shape[axis]
+        if value.only_user is not op:
+            return Refusal("the convolution has another user")
+        if bias is None or not inner.type.dtype.is_float or not isinstance(channels, int):
+            return Refusal("what is added is not constant per channel")
+        total = np.broadcast_to(bias, (channels,)).astype(np.float64)
+        if inner.attrs.get("has_bias"):
+            own = constant_of(inner.operands[2])
+            if own is None:
+                return Refusal("the convolution's own bias is not constant")
+            total = total + own
+        return _with_bias(inner, total.astype(bias.dtype))
+    return Refusal("no operand is a convolution")
+
+
+def _with_bias(inner: Op, bias: Array) -> Outcome:
+    def action(rw: Rewriter) -> list[Value]:
+        constant = rw.value("constant", value=Weight(bias, f"{inner.loc.name}.bias"))
+        attrs = {**inner.attrs, "has_bias": True}
+        return [rw.op(inner.name, [*inner.operands[:2], constant], attrs, loc=inner.loc).result]
+
+    return action
+
+
 FOLD_RULES: list[Rule] = [
     pad_into_conv,
     plain_constant_operand,
@@ -310,3 +342,4 @@ FOLD_RULES: list[Rule] = [
     merge_shifts,
 ]
 MERGE_RULES: list[Rule] = [merge_products]
+BIAS_RULES: list[Rule] = [bias_into_conv]

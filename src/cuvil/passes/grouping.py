@@ -17,6 +17,7 @@ from cuvil.ir.core import Block, Op, Value
 from cuvil.ir.late import binders, needed
 from cuvil.ir.types import Shape
 from cuvil.ops.registry import registry
+from cuvil.passes.stages import DECOMPOSED
 
 MAP, REDUCE, CONTRACTION, ALONE = "map", "reduce", "contraction", "alone"
 
@@ -36,8 +37,8 @@ class Group:
 
 
 def fusion_class(op: Op) -> str:
-    """The op's fusion class; what is no operator of the table stands alone."""
-    definition = registry().get(op.name)
+    """The op's fusion class; composites, and what is no operator of the table, stand alone."""
+    definition = None if op.short in DECOMPOSED else registry().get(op.name)
     return definition.fusion if definition is not None else "control"
 
 

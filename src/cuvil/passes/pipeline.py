@@ -62,7 +62,8 @@ class PassOptions:
     """What steers the pipeline: fusion on or off, fuel, whether refusals are recorded, whether
     convolutions may be done by minimal filtering, and row by row with their neighbours, what
     contractions with constants multiply, what tuning chose by kernel, and for which sizes kernels
-    have versions. ``watch`` is told of each pass."""
+    have versions. ``watch`` is told of each pass. ``composites`` are those that the target computes
+    itself; without ``kernels`` nothing is brought into the form of the native ones."""
 
     enable_fusion: bool = True
     fuel: int | None = None
@@ -74,25 +75,42 @@ class PassOptions:
     precision: str = "f32"
     chains: bool = True
     variants: VariantPlan | None = None
+    composites: frozenset[str] = frozenset()
+    kernels: bool = True
 
 
 def _required(rule: Rule) -> Rule:
     return replace(rule, required=True)
 
 
-def canonical_passes() -> list[Pass]:
+def _decompositions(kept: frozenset[str]) -> list[Rule]:
+    """The rules that take composites apart, but for those that are kept."""
+    cut = (
+        replace(r, roots=tuple(n for n in r.roots if n not in kept), required=True)
+        for r in decompose.RULES
+    )
+    return [r for r in cut if r.roots]
+
+
+def canonical_passes(options: PassOptions | None = None) -> list[Pass]:
     """captured -> canonical"""
+    options = options or PassOptions()
+    supported = _rules("fallback", *map(_required, fallback.RULES), *_CLEAN)
+    turned = _rules(
+        "channels-last", *map(_required, layout.TURN_RULES), *layout.SINK_RULES, *_CLEAN
+    )
     return [
         _rules("clean", *_CLEAN),
         Pass("common-subexpressions", eliminate_common),
         _rules("recognise", *_CLEAN, *attention.RULES),
-        _rules("fallback", *map(_required, fallback.RULES), *_CLEAN),
-        _rules("decompose", *map(_required, decompose.RULES), *_CLEAN),
-        _rules("channels-last", *map(_required, layout.TURN_RULES), *layout.SINK_RULES, *_CLEAN),
+        *([supported] if options.kernels else []),
+        _rules("decompose", *_decompositions(options.composites), *_CLEAN),
+        *([turned] if options.kernels else []),
         _rules("fold-weights", *contraction.FOLD_RULES, *layout.SINK_RULES, *_CLEAN),
+        *([] if options.kernels else [_rules("biases", *contraction.BIAS_RULES)]),
         _rules("merge-products", *contraction.MERGE_RULES, *_CLEAN),
         _rules("place-attention", *attention.OUTPUT_RULES, *_CLEAN),
-        _rules("separate-pools", *pooling.RULES, *_CLEAN),
+        *([_rules("separate-pools", *pooling.RULES, *_CLEAN)] if options.kernels else []),
         Pass("common-subexpressions", eliminate_common),
     ]
 
@@ -148,7 +166,10 @@ def _timed(function: Function, step: Pass, fuel: Fuel, options: PassOptions) -> 
 
 def change_names() -> set[str]:
     """The names of all rules, and of the passes that have none."""
-    passes = [*canonical_passes(), *fused_passes(PassOptions(precision="bf16"))]
+    passes = [
+        *canonical_passes(), *canonical_passes(PassOptions(kernels=False)),
+        *fused_passes(PassOptions(precision="bf16")),
+    ]  # fmt: skip
     names = {item.name for step in passes for item in (step.rules or (step,))}
     return {CHAIN_ROWS, tuning.LABEL, variants.LABEL, *names}
 
@@ -157,12 +178,12 @@ def lower(module: Module, stage: str, options: PassOptions | None = None) -> Mod
     """Bring a captured module to ``stage`` in place; returns it."""
     options = options or PassOptions()
     fuel = Fuel(options.fuel)
-    plan = [("canonical", canonical_passes()), ("fused", fused_passes(options))]
+    plan = [("canonical", canonical_passes(options)), ("fused", fused_passes(options))]
     for name, passes in plan:
         if module.stage == stage:
             break
         for step in passes:
             _timed(module.main, step, fuel, options)
         module.stage = name
-        check_stage(module)
+        check_stage(module, options.composites)
     return module

@@ -20,18 +20,20 @@ DECOMPOSED = (
 _STRUCTURE = ("cuvil.fused", "cuvil.yield", "func.return", REQUIRE, KEEP, KEPT, *CONTROL)
 
 
-def check_stage(module: Module) -> None:
-    """Raise CuvilError when the module holds an op that its stage does not allow."""
+def check_stage(module: Module, composites: frozenset[str] = frozenset()) -> None:
+    """Raise CuvilError when the module holds an op that its stage does not allow. ``composites``
+    may stay, each by itself."""
     stage = module.stage
     for op in walk(module.main.body):
         if op.name not in registry() and op.name not in _STRUCTURE:
             raise CuvilError(f"unknown op {op.name} at stage {stage}", where=str(op.loc))
-        if stage != "captured" and op.short in DECOMPOSED:
+        if stage != "captured" and op.short in DECOMPOSED and op.short not in composites:
             raise CuvilError(f"{op.name} is left at stage {stage}", where=str(op.loc))
     if stage != "fused":
         return
     for block in blocks(module.main):
         for op in block.ops:
-            fusion = registry()[op.name].fusion if op.name in registry() else "control"
+            known = op.name in registry() and op.short not in composites
+            fusion = registry()[op.name].fusion if known else "control"
             if fusion in ("map", "reduce", "contraction"):
                 raise CuvilError(f"{op.name} is outside every kernel", where=str(op.loc))

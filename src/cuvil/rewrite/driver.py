@@ -36,8 +36,10 @@ def apply_rules(rewriter: Rewriter, rules: Sequence[Rule], options: object = Non
         if op.block is None:
             continue
         if is_dead(op):
-            _requeue([v.op for v in op.operands], work, queued)
+            operands = list(op.operands)
             rewriter.erase(op)
+            # One whose other user is gone may be taken into the user that is left.
+            _requeue([x for v in operands for x in (v.op, v.only_user)], work, queued)
             continue
         fired = _try(op, by_root.get(op.short, ()), context, rewriter)
         if fired is None:

@@ -9,6 +9,7 @@ from cuvil.runners.c import C_RUNNER
 from cuvil.runners.emulated import Emulator, emulated
 from cuvil.runners.llvm import llvm_runner
 from cuvil.runners.node import NODE
+from cuvil.runners.onnx import ONNX_RUNNER
 from cuvil.target.base import Target
 from cuvil.target.registry import TARGETS
 
@@ -26,6 +27,7 @@ RUNNERS: Mapping[tuple[str, str], Runner] = {
     },
     ("wasm", "wasm32"): NODE,
     ("c", "c"): C_RUNNER,
+    ("onnx", "onnx"): ONNX_RUNNER,
 }
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from cuvil.errors import ArtifactError, TargetError
 from cuvil.package.bundle import held_packages
 from cuvil.package.format import Package, StrPath, write_package
+from cuvil.package.onnx_model import model_pieces
 from cuvil.runtime.web_form import web_files
 
 _HEADER = Path(__file__).resolve().parent.parent / "native" / "abi.h"
@@ -43,12 +44,20 @@ def _c_source(package: Package, path: Path) -> Files:
     return [(path, [source]), (header, [bytes(package.parts["model.h"])])]
 
 
+def _onnx(package: Package, path: Path) -> Files:
+    """The model; its weights beside it where one file can't hold them."""
+    beside = path.with_suffix(".weights")
+    pieces, apart = model_pieces(package, beside.name)
+    return [(path, pieces), *([(beside, [package.weights.data])] if apart else [])]
+
+
 PACKAGE = ".cuvilpkg"
 _FORMS: Mapping[str, Form] = {
     ".so": Form("library", "", _library),
     ".ll": Form("llvm", "llvm", _library),
     ".wasm": Form("wasm", "wasm", web_files),
     ".c": Form("c", "c", _c_source),
+    ".onnx": Form("onnx", "onnx", _onnx),
 }
 FORMS = (PACKAGE, *_FORMS)
 

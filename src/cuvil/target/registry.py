@@ -11,13 +11,15 @@ from cuvil.target.c import C_TARGETS
 from cuvil.target.llvm import PREFIX as LLVM
 from cuvil.target.llvm import as_llvm, llvm_targets
 from cuvil.target.native import native_target
+from cuvil.target.onnx import ONNX
 from cuvil.target.wasm import WASM_TARGETS
 from cuvil.target.x86 import X86_TARGETS
 
 _MACHINES = (*X86_TARGETS, *ARM_TARGETS)
 TARGETS: Mapping[str, Target] = {
-    t.name: t for t in (*_MACHINES, *llvm_targets(_MACHINES), *WASM_TARGETS, *C_TARGETS)
+    t.name: t for t in (*_MACHINES, *WASM_TARGETS, *C_TARGETS, ONNX)
 }
+_TEXTS: Mapping[str, Target] = {t.name: t for t in llvm_targets(_MACHINES)}
 # Those of the machine that this process runs on.
 _HERE: Mapping[str, Callable[[], Target]] = {
     "native": native_target,
@@ -27,7 +29,7 @@ _HERE: Mapping[str, Callable[[], Target]] = {
 
 def target_names() -> tuple[str, ...]:
     """Every name that :func:`find_target` takes."""
-    return (*_HERE, *TARGETS)
+    return (*_HERE, *TARGETS, *_TEXTS)
 
 
 def general_targets() -> tuple[str, ...]:
@@ -45,8 +47,9 @@ def find_target(name: str) -> Target:
     """
     if name in _HERE:
         return _HERE[name]()
-    if name not in TARGETS:
+    found = TARGETS.get(name) or _TEXTS.get(name)
+    if found is None:
         raise TargetError(
             f"there is no target {name!r}", hint=f"choose one of {', '.join(target_names())}"
         )
-    return TARGETS[name]
+    return found
