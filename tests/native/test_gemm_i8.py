@@ -61,7 +61,7 @@ class Gemm:
         """a [batch, m, k] with contiguous rows times b [batch or 1, k, n]."""
         batch, m, k = a.shape
         n, gap, signed = b.shape[2], 3, a.dtype == np.int8
-        packed = np.stack([pack_gemm_i8(w, self.machine.nr, signed) for w in b])
+        packed = np.stack([pack_gemm_i8(w, self.machine.nr, -128 if signed else 0) for w in b])
         c = np.full((batch, m, n + gap), 0 if epilogue else 7, np.int32)
         sizes = integers(
             batch, m, n, k, signed, *a.strides[:2], packed[0].size if len(b) > 1 else 0,
@@ -118,8 +118,8 @@ def test_other_machines_compile(machine: Machine, tmp_path: Path) -> None:
 
 def test_packing_rejects_what_it_cannot_hold() -> None:
     with pytest.raises(ValueError, match="expected an i8 matrix"):
-        pack_gemm_i8(np.zeros((2, 2), np.uint8), 8, False)  # type: ignore[arg-type]
-    packed = pack_gemm_i8(np.full((5, 3), 2, np.int8), 8, True)
+        pack_gemm_i8(np.zeros((2, 2), np.uint8), 8, 0)  # type: ignore[arg-type]
+    packed = pack_gemm_i8(np.full((5, 3), 2, np.int8), 8, -128)
     assert packed.shape == (1, 3, 8)
     assert packed[0, 0].tolist() == [-1280] * 3 + [0] * 5
     assert packed[0, 1].view(np.int8)[:12].tolist() == [2] * 12

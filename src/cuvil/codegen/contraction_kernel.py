@@ -98,7 +98,8 @@ def _matmul_result(call: Call, form: MatmulForm) -> None:
 def _byte_matmul(call: Call, form: MatmulForm, target: Target) -> Kernel:
     signed = form.a.base.type.dtype == I8
     call.set("a_signed", "true" if signed else "false")
-    call.set("b", call.constant(form.b.base, f"gemm_i8:{target.nr}:{int(signed)}"))
+    offset = 0 if signed == target.signed_bytes else 128 if target.signed_bytes else -128
+    call.set("b", call.constant(form.b.base, f"gemm_i8:{target.nr}:{offset}"))
     panels = mul(floordiv(add(form.n, target.nr - 1), target.nr), target.nr)
     size = mul(panels, add(floordiv(add(form.k, 3), 4), 1))
     call.set("b_batch", 0 if form.b_batch == 0 else size)

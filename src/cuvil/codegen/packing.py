@@ -30,10 +30,12 @@ def pack_gemm_b(w: NDArray[np.generic], nr: int) -> Floats:
     return packed
 
 
-def pack_gemm_i8(w: NDArray[np.int8], nr: int, signed: bool) -> NDArray[np.int32]:
+def pack_gemm_i8(w: NDArray[np.int8], nr: int, offset: int) -> NDArray[np.int32]:
     """i8 [K, N] -> i32 panels [ceil(N / nr), 1 + ceil(K / 4), nr], as gemm_i8.hpp says.
 
-    ``signed`` is whether the other operand is i8. What is past K or N is 0.
+    ``offset`` is what the sums of columns are multiplied by to start from: -128 where the other
+    operand is i8 and the machine multiplies by u8, 128 the other way round, else 0. What is past
+    K or N is 0.
     """
     if w.ndim != 2 or w.dtype != np.int8:
         raise ValueError(f"expected an i8 matrix [K, N], got {w.dtype} {w.shape}")
@@ -42,7 +44,7 @@ def pack_gemm_i8(w: NDArray[np.int8], nr: int, signed: bool) -> NDArray[np.int32
     padded = np.zeros((4 * depth, panels * nr), np.int8)
     padded[:k, :n] = w
     packed = np.empty((panels, 1 + depth, nr), np.int32)
-    start = -128 * padded.sum(axis=0, dtype=np.int64) if signed else np.zeros(panels * nr, np.int64)
+    start = offset * padded.sum(axis=0, dtype=np.int64)
     packed[:, 0] = start.astype(np.int32).reshape(panels, nr)
     words = padded.reshape(depth, 4, panels, nr).transpose(2, 0, 3, 1)
     packed[:, 1:] = np.ascontiguousarray(words).view("<i4")[..., 0]

@@ -30,8 +30,8 @@ def _gemm(array: Array, arguments: list[str]) -> Array:
 
 
 def _gemm_i8(array: Array, arguments: list[str]) -> Array:
-    nr, signed = int(arguments[0]), arguments[1] == "1"
-    return _each_matrix(array, lambda m: packing.pack_gemm_i8(m, nr, signed))
+    nr, offset = int(arguments[0]), int(arguments[1])
+    return _each_matrix(array, lambda m: packing.pack_gemm_i8(m, nr, offset))
 
 
 def _gemm_bf16(array: Array, arguments: list[str]) -> Array:

@@ -2,6 +2,9 @@
 #include "gemm_i8.hpp"
 
 #include "contract.hpp"
+#if CUVIL_LANE_PRODUCTS
+#include "lanes_arm.hpp"
+#endif
 
 namespace cuvil {
 namespace {
@@ -13,10 +16,13 @@ constexpr int BYTE_ROWS = MR < 10 ? MR : 10;
 typedef uint32_t word_mem __attribute__((aligned(1), may_alias));
 typedef int16_t vs __attribute__((vector_size(CUVIL_VEC_BYTES)));
 
-// acc + x[0] b[0] + .. + x[3] b[3] in each lane: x four u8 the same in all lanes, b four i8.
+// acc + x[0] b[0] + .. + x[3] b[3] in each lane: x four bytes the same in all lanes (SIGNED_BYTES
+// says of which kind), b four i8.
 CUVIL_INLINE vi dot4(vi acc, uint32_t x, vi b) {
   [[maybe_unused]] const vi a = splat(int32_t(x));
-#if CUVIL_VEC_BYTES == 64 && defined(__AVX512VNNI__)
+#if CUVIL_LANE_PRODUCTS
+  return add_bytes<0>(acc, b, a);
+#elif CUVIL_VEC_BYTES == 64 && defined(__AVX512VNNI__)
   return (vi)__builtin_ia32_vpdpbusd512(acc, a, b);
 #elif CUVIL_VEC_BYTES == 32 && (defined(__AVXVNNI__) || defined(__AVX512VNNI__))
   return (vi)__builtin_ia32_vpdpbusd256(acc, a, b);
@@ -49,7 +55,32 @@ CUVIL_INLINE uint32_t last_word(const uint8_t* row, int64_t k, int64_t count) {
 
 struct ByteTile {
   int64_t k;
-  uint32_t flip;  // 0x80808080 for a signed A
+  uint32_t flip;  // 0x80808080 where A's bytes are not of the kind that is multiplied
+
+#if CUVIL_LANE_PRODUCTS
+  template <int U, int R, int V>
+  CUVIL_INLINE void multiply_word(vi (&acc)[R][V], const vi (&x)[R], const int32_t* b) const {
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      const vi bv = load(b + U * NR + v * VL);
+#pragma unroll
+      for (int i = 0; i < R; ++i) acc[i][v] = add_bytes<U>(acc[i][v], bv, x[i]);
+    }
+  }
+
+  // Four words from w on.
+  template <int R, int V>
+  CUVIL_INLINE void multiply_words(vi (&acc)[R][V], const uint8_t* const (&row)[R], int64_t w,
+                                   const int32_t* b) const {
+    vi x[R];
+#pragma unroll
+    for (int i = 0; i < R; ++i) x[i] = load_words(row[i] + 4 * w) ^ int32_t(flip);
+    multiply_word<0>(acc, x, b);
+    multiply_word<1>(acc, x, b);
+    multiply_word<2>(acc, x, b);
+    multiply_word<3>(acc, x, b);
+  }
+#endif
 
   template <int R, int V>
   __attribute__((noinline)) void multiply_rows(const TileOperands& a, const int32_t* b,
@@ -66,7 +97,11 @@ struct ByteTile {
     }
     b += NR;
     const int64_t whole = k / 4, rest = k % 4;
-    for (int64_t w = 0; w < whole; ++w, b += NR) {
+    int64_t w = 0;
+#if CUVIL_LANE_PRODUCTS
+    for (; w + 4 <= whole; w += 4, b += 4 * NR) multiply_words<R, V>(acc, row, w, b);
+#endif
+    for (; w < whole; ++w, b += NR) {
       vi bv[V];
 #pragma unroll
       for (int v = 0; v < V; ++v) bv[v] = load(b + v * VL);
@@ -140,7 +175,7 @@ void gemm_i8(const GemmI8Args& a) {
                          (float*)a.c, a.c_batch, a.c_row, false,
                          min64(BYTE_ROWS, tile_rows_at(a.a_row / 4, ceil_div(a.k, 4))), 1,
                          a.epilogue, a.pool};
-  contract(p, ByteRows{a}, ByteTile{a.k, a.a_signed ? 0x80808080u : 0u});
+  contract(p, ByteRows{a}, ByteTile{a.k, a.a_signed == SIGNED_BYTES ? 0u : 0x80808080u});
 }
 
 }  // namespace cuvil

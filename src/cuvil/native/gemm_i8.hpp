@@ -2,8 +2,9 @@
 // A has rows a_row bytes apart, columns contiguous.
 // B is packed (packing.pack_gemm_i8): panels [ceil(n / NR)], each NR i32 that a sum starts from
 // and then [ceil(k / 4)][NR][4] bytes, so that one lane holds four steps of k; past k or n is 0.
-// A signed A is read with its top bit flipped, which adds 128 to it: its B starts from
-// -128 * (sum of the column), an unsigned A's from 0.
+// The machine multiplies i8 by unsigned bytes, or by signed ones (SIGNED_BYTES). An A of the other
+// kind is read with its top bit flipped, which adds 128 to it or takes 128 from it: its B starts
+// from -128 or 128 times the sum of the column, else from 0.
 // b_batch, 4-byte units between the batch entries' panel sets, may be 0.
 // C: rows c_row apart, columns contiguous; unused when epilogue.fn is set: its tile then holds i32.
 #pragma once
@@ -11,6 +12,8 @@
 #include "threads.hpp"
 
 namespace cuvil {
+
+constexpr bool SIGNED_BYTES = CUVIL_LANE_PRODUCTS;
 
 struct GemmI8Args {
   int64_t batch, m, n, k;

@@ -28,6 +28,12 @@
 #ifndef CUVIL_LANES
 #define CUVIL_LANES (CUVIL_VEC_BYTES / 4)
 #endif
+// Whether a product can take one lane of a vector (lanes_arm.hpp).
+#if defined(__aarch64__) && (CUVIL_VEC_BYTES == 16 || defined(__ARM_FEATURE_SVE))
+#define CUVIL_LANE_PRODUCTS 1
+#else
+#define CUVIL_LANE_PRODUCTS 0
+#endif
 #define CUVIL_INLINE inline __attribute__((always_inline))
 
 // Marks the inner loops of products. WebAssembly's fused multiply-add is part of relaxed SIMD,

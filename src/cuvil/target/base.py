@@ -42,6 +42,7 @@ class Target:
     A target with ``variants`` is built once for each, the best first; the last one runs on any CPU
     of the triple. They share generated sources and weights, for which ``vec_bytes``, ``mr`` and
     ``lanes`` (units of a block of recurrent weights, 0: a vector's) are the largest of theirs.
+    ``signed_bytes``: products of bytes take signed ones on both sides (native/gemm_i8.hpp).
     ``min_kernel`` is the least Linux that it runs on, where it is made of system calls.
     ``ram_bytes`` and ``flash_bytes`` are a budget of memory, 0 for none.
     """
@@ -64,6 +65,7 @@ class Target:
     kind: str = "library"
     variants: tuple[Variant, ...] = ()
     lanes: int = 0
+    signed_bytes: bool = False
     min_kernel: str = ""
     ram_bytes: int = 0
     flash_bytes: int = 0

@@ -93,6 +93,8 @@ X86_V4_EXTRAS = (
 )
 
 
-def llvm_suffix(names: tuple[str, ...]) -> str:
+def llvm_suffix(
+    names: tuple[str, ...], known: Mapping[str, CpuFeature] = X86_FEATURES
+) -> str:
     """``+avx512vnni+...`` for ``-mcpu``."""
-    return "".join(f"+{X86_FEATURES[n].llvm}" for n in names)
+    return "".join(f"+{known[n].llvm}" for n in names)

@@ -6,9 +6,10 @@ import platform
 from pathlib import Path
 
 from cuvil.errors import TargetError
-from cuvil.target.arm import ARM_KERNEL
+from cuvil.target.arm import ARM_EXTRAS, ARM_KERNEL
 from cuvil.target.base import Target
 from cuvil.target.features import (
+    ARM_FEATURES,
     X86_V2,
     X86_V3,
     X86_V3_EXTRAS,
@@ -45,11 +46,11 @@ def describe(machine: str, cpuinfo: str, caches: tuple[int, int, int]) -> Target
             min_kernel=X86_KERNEL,
         )  # fmt: skip
     if machine in ("aarch64", "arm64"):
-        extra = tuple(n for n in ("asimddp",) if n in features)
-        mcpu = "generic" + ("+dotprod" if extra else "")
+        extra = tuple(n for n in ARM_EXTRAS if n in features)
+        mcpu = f"generic{llvm_suffix(extra, ARM_FEATURES)}"
         return Target(
-            "native", "aarch64-linux-gnu", mcpu, "generic", 16, 8, 8, l1, l2, l3,
-            ("asimd", *extra), min_kernel=ARM_KERNEL,
+            "native", "aarch64-linux-gnu", mcpu, "generic", 16, 6, 16, l1, l2, l3,
+            ("asimd", *extra), signed_bytes=True, min_kernel=ARM_KERNEL,
         )  # fmt: skip
     raise TargetError(f"no code can be built for a {machine} machine yet")
 
