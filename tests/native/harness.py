@@ -44,14 +44,12 @@ WEAK void* memcpy(void* p, const void* s, size_t n) {
 INLINE_POOL = r"""
 namespace cuvil {
 // Cuts a range in pieces of `grain` for alternating thread numbers, all on one real thread.
-struct Pool { int32_t threads; };
-int32_t pool_threads(const Pool* pool) { return pool ? pool->threads : 1; }
 void parallel_for(Pool* pool, int64_t n, int64_t grain, RangeFn fn, void* ctx) {
   if (!pool || n < 2 * grain) { if (n > 0) fn(ctx, 0, n, 0); return; }
   for (int64_t i = 0; i < n; i += grain)
     fn(ctx, i, i + grain < n ? i + grain : n, int32_t(i / grain % pool->threads));
 }
-Pool two_threads = {2};
+Pool two_threads = {nullptr, nullptr, 2};
 }
 EXPORT void* test_pool() { return &cuvil::two_threads; }
 """
