@@ -16,7 +16,7 @@ import cuvil
 from cuvil.api.compiler import Compiler
 from cuvil.api.request import CompileRequest
 from cuvil.codegen import module
-from cuvil.errors import InputError, VerificationError
+from cuvil.errors import InputError, TargetError, VerificationError
 from cuvil.runtime import ways
 from cuvil.tune.retuner import RetunePlan, way_text
 
@@ -193,3 +193,17 @@ def test_ranges_are_measured_where_there_is_time_to_tune(monkeypatch: pytest.Mon
 def test_a_stage_is_shown_without_measuring() -> None:
     with pytest.raises(InputError, match="a stage is shown"):
         cuvil.dump_ir(Rows(), "fused", example_inputs=(X,), options={"variants": "auto"})
+
+
+def test_a_library_for_several_cpus_has_versions_in_each() -> None:
+    made = compiled({"n": [4]}, target="x86_64-linux-gnu")
+    entries = [entry for found in made.variants["kernels"].values() for entry in found]
+    assert entries and len(made.manifest.extra["variants"]) > 1
+    for n in (3, 4, 5):
+        x = torch.randn(2, n)
+        torch.testing.assert_close(made(x), Rows()(x), rtol=1e-5, atol=1e-6)
+
+
+def test_a_target_without_versions_is_refused() -> None:
+    with pytest.raises(TargetError, match="target c can't have variants"):
+        compiled({"n": [4]}, target="c", verify=False)

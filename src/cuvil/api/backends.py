@@ -45,7 +45,8 @@ class Backend:
 
     ``generate`` writes the sources of a module at ``stage`` (the flag: with clocks around kernels),
     ``build`` makes the package's contents of them. ``adapt`` changes how passes are steered,
-    ``missing`` lists the ops that it can't build.
+    ``missing`` lists the ops that it can't build; with ``versions`` kernels may have some for
+    ranges of sizes.
     """
 
     generate: Generate
@@ -53,6 +54,7 @@ class Backend:
     stage: str = "fused"
     adapt: Callable[[PassOptions], PassOptions] = lambda options: options
     missing: Callable[[Module], list[UnsupportedNode]] = missing_kernels
+    versions: bool = True
 
 
 def _library(
@@ -98,6 +100,8 @@ BACKENDS: Mapping[str, Backend] = {
     "library": Backend(generate, _library),
     "llvm": Backend(generate, _llvm),
     "wasm": Backend(generate, _wasm),
-    "c": Backend(c_backend.generate_c, _c, adapt=c_backend.adapt),
-    "onnx": Backend(generate_onnx, _onnx, adapt=portable, missing=lambda module: []),
+    "c": Backend(c_backend.generate_c, _c, adapt=c_backend.adapt, versions=False),
+    "onnx": Backend(
+        generate_onnx, _onnx, adapt=portable, missing=lambda module: [], versions=False
+    ),
 }

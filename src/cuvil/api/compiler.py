@@ -99,7 +99,7 @@ class Compiler:
         # Of a run that is to measure, the table is there once it has, or was in the cache.
         self.table = asked if isinstance(asked, TuningTable) else None
         self._tune_seconds = asked if isinstance(asked, float) else None
-        self.sizes = sizes_asked(self.request.options, self.target, self.backend.stage)
+        self.sizes = sizes_asked(self.request.options, self.target, self.backend.versions)
         self.measures = self._tune_seconds is not None or self.sizes.measure is not None
         self.stages = Stages(progress or (request.profile if callable(request.profile) else None))
 

@@ -14,6 +14,8 @@ from cuvil.sym.parse import parse_dim
 
 _SHAPE_HINT = "write NAME:1x3x224x224, or NAME:i64[batch,seq] to name dtype and dims"
 _DYNAMIC_HINT = "write INPUT:AXIS=NAME, or INPUT:AXIS=NAME:MIN..MAX"
+_VARIANTS_HINT = "write NAME=1,4,16..63,64.. or auto"
+_SPAN = re.compile(r"(?P<low>\d+)((?P<dots>\.\.)(?P<high>\d*))?", re.ASCII)
 _TYPED = re.compile(r"(?P<dtype>[A-Za-z]\w*)\[(?P<dims>.*)\]")
 _DYNAMIC = re.compile(
     r"(?P<axis>-?\d+)=(?P<name>[A-Za-z_]\w*)(:(?P<low>\d*)\.\.(?P<high>\d*))?", re.ASCII
@@ -70,6 +72,24 @@ def parse_dynamic(texts: Iterable[str]) -> dict[str, dict[int, Dim]] | None:
             raise InputError(f"cannot use the dynamic dim {text!r}: {error}") from None
         table.setdefault(match["input"], {})[int(match["axis"])] = dim
     return table or None
+
+
+def parse_variants(texts: Iterable[str]) -> str | dict[str, list[Any]]:
+    """``["batch=1,4,16..63,64.."]`` or ``["auto"]`` to the option ``variants``; both ends of a
+    range are included. Raises InputError on anything else."""
+    found: dict[str, list[Any]] = {}
+    for text in texts:
+        if text == "auto":
+            return text
+        name, equals, values = text.partition("=")
+        parts = [_SPAN.fullmatch(part.strip()) for part in values.split(",")]
+        if not equals or not name.strip().isidentifier() or not all(parts):
+            raise InputError(f"cannot read the variants {text!r}", hint=_VARIANTS_HINT)
+        spans = [(int(part["low"]), part["dots"], part["high"]) for part in filter(None, parts)]
+        found.setdefault(name.strip(), []).extend(
+            [low, int(high) + 1 if high else None] if dots else low for low, dots, high in spans
+        )
+    return found
 
 
 def parse_sizes(text: str) -> dict[str, int]:

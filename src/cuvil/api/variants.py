@@ -24,6 +24,7 @@ from cuvil.passes.knobs import TUNE
 from cuvil.passes.tuning import kernel_key
 from cuvil.passes.variants import Range, Variant, VariantPlan, When, range_text, symbols_in
 from cuvil.runtime.artifact import Artifact
+from cuvil.runtime.described import BY_SIZE
 from cuvil.runtime.ways import Ways
 from cuvil.sym.expr import Dim, add
 from cuvil.target.base import Target
@@ -196,9 +197,9 @@ class SizesAsked:
         """What a package says of it."""
         found: dict[str, Any] = {}
         if self.plan.ranges:
-            found["variants"] = variants_made(self.plan, generated)
+            found[BY_SIZE] = variants_made(self.plan, generated)
             if self.plan.measured is not None:
-                found["variants"]["measured"] = [entry.as_dict() for entry in self.found]
+                found[BY_SIZE]["measured"] = [entry.as_dict() for entry in self.found]
         if generated.table is not None and self.retune is not None:
             found[RETUNE] = retune_made(function, generated.table, self.retune)
         return found
@@ -213,21 +214,24 @@ def _spans(ranges: Sequence[When]) -> dict[str, tuple[Range, ...]]:
     return {name: tuple(sorted(spans, key=lambda span: span[0])) for name, spans in found.items()}
 
 
-def sizes_asked(options: Mapping[str, Any], target: Target, stage: str) -> SizesAsked:
+def sizes_asked(options: Mapping[str, Any], target: Target, has_versions: bool) -> SizesAsked:
     """What the options say. Raises InputError for what can't be meant, TargetError where the
-    target, whose code is made of the stage ``stage``, has no kernels, or no process to retune in.
+    target's kernels can't have versions, or where there is no process to retune in.
     """
     automatic = options.get("variants") == AUTO
     plan = VariantPlan() if automatic else variants_asked(options.get("variants"))
-    if (plan.ranges or automatic) and stage != "fused":
-        raise TargetError(f"the target {target.name} has no kernels that could have variants")
+    if (plan.ranges or automatic) and not has_versions:
+        raise TargetError(
+            f"kernels of the target {target.name} can't have variants",
+            hint="leave out the option variants; sizes that are fixed are constants in any case",
+        )
     tune = options.get("tune")
     seconds = float(tune) if isinstance(tune, _NUMBERS) else None
     measure = (seconds or ALL_SECONDS) if automatic else seconds if plan.ranges else None
-    return SizesAsked(plan, _retune_asked(options.get("retune"), target, stage), measure)
+    return SizesAsked(plan, _retune_asked(options.get("retune"), target), measure)
 
 
-def _retune_asked(asked: Any, target: Target, stage: str) -> float | None:
+def _retune_asked(asked: Any, target: Target) -> float | None:
     if asked is None or asked is False:
         return None
     if not isinstance(asked, _NUMBERS) or not 0 < float(asked) < math.inf:
@@ -235,7 +239,7 @@ def _retune_asked(asked: Any, target: Target, stage: str) -> float | None:
             f"the option retune is {asked!r}",
             hint=f"give True, or the milliseconds for each kernel (True: {SECONDS * 1e3:g})",
         )
-    if target.kind != "library" or not target.has_threads or target.variants or stage != "fused":
+    if target.kind != "library" or not target.has_threads or target.variants:
         raise TargetError(
             f"the target {target.name} can't be retuned: "
             + ("it is for several CPUs" if target.variants else "no process loads its code"),

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from cuvil.api.built import Built
-from cuvil.api.parsing import parse_dynamic, parse_shape, parse_sizes
+from cuvil.api.parsing import parse_dynamic, parse_shape, parse_sizes, parse_variants
 from cuvil.api.request import CompileRequest
 from cuvil.api.several import ALL
 from cuvil.api.source import Source
@@ -110,7 +110,9 @@ def _options(options: ModelOptions) -> dict[str, Any]:
             found["tune"] = float(options.tune)
         except ValueError:
             found["tune"] = options.tune  # a file
-    return found
+    if options.variants:
+        found["variants"] = parse_variants(options.variants)
+    return found | ({"retune": True} if options.retune else {})
 
 
 def _check_words(options: ModelOptions) -> None:

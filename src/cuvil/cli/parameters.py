@@ -122,3 +122,20 @@ class ModelOptions:
             "or take what was found from a package that was tuned, or from its table as JSON.",
         ),
     ] = None
+    variants: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="N=1,4,16..|auto",
+            help="Kernels get versions for these sizes and ranges (both ends included) of a "
+            "symbolic dim, where their code differs; auto measures which gain something. May be "
+            "repeated.",
+        ),
+    ] = None
+    retune: Annotated[
+        bool,
+        typer.Option(
+            "--retune",
+            help="A process that loads the artifact measures kernels anew in ranges of sizes that "
+            "have become slow, beside its calls.",
+        ),
+    ] = False

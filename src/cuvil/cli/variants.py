@@ -13,18 +13,19 @@ from cuvil.errors import ArtifactError
 from cuvil.package.manifest import Manifest
 from cuvil.passes.knobs import choice_text
 from cuvil.passes.variants import range_text, read_variant, when_text
+from cuvil.runtime.described import BY_SIZE
 
 
 def dispatch_table(manifest: Manifest) -> list[RenderableType]:
     """Which version of a kernel runs at which sizes, in the order in which they are asked; nothing
     for a package without versions."""
-    made = manifest.extra.get("variants")
+    made = manifest.extra.get(BY_SIZE)
     if made is None:
         return []
     try:
         return ["", *_shown(made)]
     except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
-        raise ArtifactError(f"the package's table of variants can't be read: {error!r}") from None
+        raise ArtifactError(f"the table of kernels by size can't be read: {error!r}") from None
 
 
 def _shown(made: Mapping[str, Any]) -> list[RenderableType]:
@@ -32,7 +33,7 @@ def _shown(made: Mapping[str, Any]) -> list[RenderableType]:
     asked = ", ".join(range_text(name, (low, high)) for name, (low, high) in spans)
     left = f"; {made['left_out']} had no room" if made["left_out"] else ""
     if not made["kernels"]:
-        return [Text(f"variants for {asked}: no kernel's code differs{left}")]
+        return [Text(f"kernels by size, {asked}: no kernel's code differs{left}")]
     rows = []
     for name, entries in made["kernels"].items():
         for entry in entries:
@@ -40,7 +41,7 @@ def _shown(made: Mapping[str, Any]) -> list[RenderableType]:
             when = when_text(read_variant(entry).when)
             rows.append((_short(name), when, _short(entry["kernel"]) + tuned))
         rows.append(("", "else", _short(name)))
-    return [Text(f"variants for {asked}{left}"), table(["kernel", "at sizes", "runs"], rows)]
+    return [Text(f"kernels by size, {asked}{left}"), table(["kernel", "at sizes", "runs"], rows)]
 
 
 def _short(name: str) -> str:

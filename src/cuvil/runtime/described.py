@@ -7,6 +7,8 @@ from typing import Any
 
 from cuvil.package.manifest import Manifest
 
+BY_SIZE = "by_size"  # the key of `variants`: a library has variants for several CPUs as well
+
 
 class Described:
     """Facts of a manifest that every form of an artifact has.
@@ -32,7 +34,7 @@ class Described:
         """The table by which sizes choose kernels: ``ranges`` by symbol (low included, high not,
         None: no end), ``kernels`` with their versions in the order in which they are asked, and
         ``left_out``, how many had no room. None if the option was not given."""
-        return self._extra("variants")
+        return self._extra(BY_SIZE)
 
     def _extra(self, key: str) -> dict[str, Any] | None:
         found = self.manifest.extra.get(key)
