@@ -15,6 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from cuvil.integrations.demo.server import ISOLATED, Pages
+
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 _FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-dev-shm-usage",
@@ -22,7 +24,6 @@ _FLAGS = (
     "--disable-extensions", "--mute-audio", "--window-size=1000,1000",
 )  # fmt: skip
 
-_TYPES = {".mjs": "text/javascript", ".wasm": "application/wasm"}
 
 
 def find_browser() -> str | None:
@@ -30,21 +31,12 @@ def find_browser() -> str | None:
     return next((found for name in PROGRAMS if (found := shutil.which(name))), None)
 
 
-class _Handler(http.server.SimpleHTTPRequestHandler):
-    """Files of a folder, as a cross-origin isolated page; /result is where the page posts to."""
+class _Handler(Pages):
+    """Pages; /result is where they post to."""
 
-    def __init__(self, *args: Any, results: queue.Queue[Any], isolated: bool, **more: Any) -> None:
+    def __init__(self, *args: Any, results: queue.Queue[Any], **more: Any) -> None:
         self.results = results
-        self.isolated = isolated
-        self.extensions_map = {**self.extensions_map, **_TYPES}
         super().__init__(*args, **more)
-
-    def end_headers(self) -> None:
-        """Adds what makes a page cross-origin isolated."""
-        if self.isolated:
-            self.send_header("Cross-Origin-Opener-Policy", "same-origin")
-            self.send_header("Cross-Origin-Embedder-Policy", "require-corp")
-        super().end_headers()
 
     def do_POST(self) -> None:
         """Takes the page's result."""
@@ -53,15 +45,13 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
         self.send_response(204)
         self.end_headers()
 
-    def log_message(self, format: str, *args: Any) -> None:
-        """Says nothing."""
-
 
 @contextlib.contextmanager
 def serving(folder: Path, isolated: bool = True) -> Iterator[tuple[str, queue.Queue[Any]]]:
     """The address of a server of ``folder``, and the queue of what pages post."""
     results: queue.Queue[Any] = queue.Queue()
-    handler = partial(_Handler, directory=str(folder), results=results, isolated=isolated)
+    headers = ISOLATED if isolated else {}
+    handler = partial(_Handler, directory=str(folder), results=results, headers_to_send=headers)
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -80,7 +70,7 @@ def home_folder() -> tempfile.TemporaryDirectory[str]:
 def run_page(folder: Path, page: str, seconds: float = 60, isolated: bool = True) -> Any:
     """What ``page`` of ``folder`` posts to /result in a fresh browser.
 
-    Raises RuntimeError if it posts nothing within ``seconds``, or {"error": text}.
+    Raises RuntimeError if it posts nothing within ``seconds``, or {"failure": text}.
     """
     program = find_browser()
     if program is None:
@@ -95,6 +85,6 @@ def run_page(folder: Path, page: str, seconds: float = 60, isolated: bool = True
         finally:
             browser.terminate()
             browser.wait()
-    if isinstance(found, dict) and "error" in found:
-        raise RuntimeError(f"{page}: {found['error']}")
+    if isinstance(found, dict) and "failure" in found:
+        raise RuntimeError(f"{page}: {found['failure']}")
     return found

@@ -20,8 +20,8 @@ def in_node(folder: Path, body: str) -> Any:
     script = folder / "script.mjs"
     script.write_text(
         'import { setFlagsFromString } from "node:v8";\n'
-        'setFlagsFromString("--experimental-wasm-relaxed-simd");\n'
         'const m = await import("./m.mjs");\n'
+        'if (!m.features().relaxed) setFlagsFromString("--experimental-wasm-relaxed-simd");\n'
         f"const found = await (async () => {{{body}}})();\n"
         "console.log(JSON.stringify(found));\nprocess.exit(0);\n"
     )

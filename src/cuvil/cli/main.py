@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cuvil.cli import bench, cache, compile, inspect, ops, run, targets, verify
+from cuvil.cli import bench, cache, compile, demo, inspect, ops, run, targets, verify
 from cuvil.version import __version__
 
 _HELP = """Cuvil compiles AI models to small native artifacts that need nothing at run time.
@@ -51,3 +51,4 @@ app.command("inspect", short_help="Describe an artifact; print a model's interme
 app.command("ops", short_help="List a model's operators, and how each will be run.")(ops.ops)
 app.command("targets")(targets.targets)
 app.add_typer(cache.app, name="cache")
+app.add_typer(demo.app, name="demo")

@@ -60,9 +60,7 @@ def run_with(
     with tempfile.TemporaryDirectory(prefix="cuvil-node-") as name:
         folder = Path(name)
         save_package(package, folder / "m.wasm")
-        request: dict[str, Any] = {"load": dict(load), "inputs": [], "flags": []}
-        if load.get("relaxed"):  # Node 20 has it behind a flag
-            request["flags"].append("--experimental-wasm-relaxed-simd")
+        request: dict[str, Any] = {"load": dict(load), "inputs": []}
         for index, spec in enumerate(package.manifest.inputs):
             array = inputs[spec.name]
             (folder / f"{index}.in").write_bytes(array.tobytes())
