@@ -7,45 +7,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
-import cuvil
+from tests.web.models import EXPECTED, save_widened
 from tests.web.node import in_node, needs_node
 
 pytestmark = needs_node
 
 
-A, B = (np.random.default_rng(i).standard_normal((4, 8192)) / 64 for i in (1, 2))
-
-
-class Widened(torch.nn.Module):
-    """Two inputs of open sizes, weights of 256 KB, two outputs."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.a = torch.nn.Parameter(torch.from_numpy(A).float())
-        self.b = torch.nn.Parameter(torch.from_numpy(B).float())
-
-    def forward(self, x: torch.Tensor, n: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return (x @ self.a).relu() @ self.b.T, n + 1
-
-
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a saved model m: x f32[rows, 4] and n i64[count] in, the same out."""
+    """The folder of a saved model m."""
     folder = tmp_path_factory.mktemp("saved")
-    made = cuvil.compile(
-        Widened(), (torch.ones(2, 4), torch.zeros(3, dtype=torch.int64)), target="wasm",
-        dynamic_dims={"x": {0: cuvil.Dim("rows", max=1000)}, "n": {0: "count"}}, verify=False,
-    )  # fmt: skip
-    made.save(folder / "m.wasm")
-    assert (folder / "m.weights").stat().st_size > A.nbytes
+    save_widened(folder)
     return folder
 
 
 X = "{ data: new Float32Array([1, 2, 3, 4, 5, 6, 7, 8]), shape: [2, 4] }"
 SHOWN = "const show = ([a, b]) => [[...a.data], a.shape, a.dtype, [...b.data].map(Number)];"
-EXPECTED = (np.maximum(np.arange(1, 9).reshape(2, 4) @ A, 0) @ B.T).ravel()
 
 
 @pytest.mark.parametrize(

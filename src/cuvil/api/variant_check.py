@@ -76,9 +76,13 @@ def in_turn(
 
 def each_way(artifact: Artifact | Built) -> Iterator[int]:
     """Let all kernels of an artifact that can be retuned run by the first of their other ways, then
-    by the second and so on; each is to be verified."""
+    by the second and so on, or what is run elsewhere by its other runners; each is to be
+    verified."""
+    if isinstance(artifact, Built):
+        yield from _each_runner(artifact)
+        return
     tree = artifact.manifest.extra.get(RETUNE)
-    if tree is None or isinstance(artifact, Built):
+    if tree is None:
         return
     plan, table = RetunePlan.read(tree), Ways(artifact)
     for number in range(1, max((len(call.ways) for call in plan.calls), default=0)):
@@ -87,3 +91,14 @@ def each_way(artifact: Artifact | Built) -> Iterator[int]:
                 allowed = call.allowed(when, artifact.threads)
                 table.choose(span, place, number if number in allowed else 0)
         yield number
+
+
+def _each_runner(built: Built) -> Iterator[int]:
+    first = built.runner
+    try:
+        for number, other in enumerate(() if first is None else first.others):
+            if other.missing() is None:
+                built.runner = other
+                yield number
+    finally:
+        built.runner = first

@@ -21,8 +21,10 @@ class Runner:
     how to get it, None if nothing. ``run`` takes a package and inputs by name, row major and of the
     exact dtypes, and gives the outputs by name; it raises ArtifactError, with what the program
     said, where that fails, and ShapeConstraintError for shapes that the artifact refuses.
+    ``others`` run other code of the same package, which is to be verified as well.
     """
 
     name: str
     missing: Callable[[], str | None]
     run: Callable[[Package, Mapping[str, Array]], dict[str, Array]]
+    others: tuple[Runner, ...] = ()

@@ -20,7 +20,7 @@ from cuvil.runtime.web_form import WEB
 
 Array = np.ndarray[Any, Any]
 
-_OLDEST = 18
+_OLDEST, _OLDEST_RELAXED = 18, 20
 _ERRORS: Mapping[str, type[CuvilError]] = {
     "SHAPE": ShapeConstraintError,
     "CONSTRAINT": ShapeConstraintError,
@@ -31,14 +31,18 @@ _TAIL = 600
 
 def missing() -> str | None:
     """What this machine lacks; None if nothing."""
+    return _older_than(_OLDEST)
+
+
+def _older_than(oldest: int) -> str | None:
     program = shutil.which("node")
     if program is None:
         return "the program node (Node.js) is not installed"
     done = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
     major = done.stdout.strip().removeprefix("v").partition(".")[0]
-    if not major.isdigit() or int(major) < _OLDEST:
+    if not major.isdigit() or int(major) < oldest:
         found = done.stdout.strip() or "unknown"
-        return f"Node.js has version {found}; {_OLDEST} or newer is needed"
+        return f"Node.js has version {found}; {oldest} or newer is needed"
     return None
 
 
@@ -89,4 +93,17 @@ def _ask(folder: Path) -> dict[str, Any]:
     return answer
 
 
-NODE = Runner("node", missing, run)
+def _other(relaxed: bool, threads: int) -> Runner:
+    def missing() -> str | None:
+        return _older_than(_OLDEST_RELAXED if relaxed else _OLDEST)
+
+    def run(package: Package, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        found = run_with(package, inputs, {"relaxed": relaxed, "threads": threads})
+        if found is None:
+            raise ArtifactError("this Node.js has no relaxed SIMD")
+        return found
+
+    return Runner("node", missing, run)
+
+
+NODE = Runner("node", missing, run, (_other(True, 1), _other(False, 2), _other(True, 2)))

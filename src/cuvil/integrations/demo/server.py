@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 from collections.abc import Mapping
 from functools import partial
@@ -24,6 +25,11 @@ class Pages(http.server.SimpleHTTPRequestHandler):
         self.headers_to_send = headers_to_send
         self.extensions_map = {**self.extensions_map, **_TYPES}
         super().__init__(*args, **more)
+
+    def handle(self) -> None:
+        """As ever; a browser that has gone is no fault."""
+        with contextlib.suppress(ConnectionError):
+            super().handle()
 
     def end_headers(self) -> None:
         """Adds them."""
