@@ -14,8 +14,8 @@ import pytest
 import torch
 
 import cuvil
-from cuvil.api.built import Built
 from cuvil.errors import InputError, ShapeConstraintError, TargetError, UnsupportedOpError
+from cuvil.runners.built import Built
 from tests.e2e.c_models import Convolutions, Encoder, keyword_spotting, mlp, small_lstm
 
 ZIG = (sys.executable, "-m", "ziglang", "cc")

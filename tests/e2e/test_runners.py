@@ -11,11 +11,11 @@ import pytest
 import torch
 
 import cuvil
-from cuvil.api.built import Built
 from cuvil.errors import InputError, ShapeConstraintError, TargetError, VerificationError
 from cuvil.package.format import Package
 from cuvil.runners import registry
 from cuvil.runners.base import Runner
+from cuvil.runners.built import Built
 
 MODEL = torch.nn.Linear(3, 2)
 EXAMPLE = (torch.ones(2, 3),)

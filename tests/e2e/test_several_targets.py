@@ -8,19 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 import torch
 
 import cuvil
-from cuvil.api.built import Built
 from cuvil.api.request import CompileRequest
 from cuvil.api.several import ALL, SeveralCompiler, compiler_for
 from cuvil.errors import ArtifactError, InputError, TargetError, VerificationError
 from cuvil.package.bundle import held_packages
 from cuvil.package.format import Package, open_package
 from cuvil.package.manifest import Manifest
-from cuvil.runners import registry
+from cuvil.runners import built, registry
 from cuvil.runners.base import Runner
+from cuvil.runners.built import Built
 from cuvil.runtime import loader
 from cuvil.runtime.loader import best_target
 from cuvil.target.registry import TARGETS, find_target, general_targets
@@ -165,3 +166,38 @@ def test_one_of_each_kind_and_architecture_is_all() -> None:
     assert set(kinds) == {(t.kind, t.arch) for t in TARGETS.values()}
     assert len(set(kinds)) == len(kinds)
     assert "x86_64-linux-gnu" in names and "x86_64_v3" not in names
+
+
+def test_what_no_process_loads_can_be_loaded_saved_and_called(tmp_path: Path) -> None:
+    options = {"dynamic_dims": {"input": {0: cuvil.Dim("batch", min=1, max=8)}}, "verify": False}
+    made = cuvil.compile(MODEL, EXAMPLE, target=["c", "onnx"], **options)
+    for name, saved in (("both", made), ("one", cuvil.compile(MODEL, EXAMPLE, target="c"))):
+        saved.save(tmp_path / f"{name}.cuvilpkg")
+        loaded = cuvil.load(tmp_path / f"{name}.cuvilpkg")
+        assert isinstance(loaded, Built)
+        x = X if name == "both" else X[:2]
+        np.testing.assert_allclose(loaded(x), x @ WEIGHT.T + BIAS, rtol=1e-6)
+        loaded.save(tmp_path / f"{name}.c")
+    cuvil.load(tmp_path / "both.cuvilpkg").save(tmp_path / "net.onnx")
+    onnx.checker.check_model(onnx.load(tmp_path / "net.onnx"))
+    with pytest.raises(ArtifactError, match="is for c, onnx: no process loads that"):
+        loader.load(tmp_path / "both.cuvilpkg")
+    damaged = bytearray((tmp_path / "both.cuvilpkg").read_bytes())
+    damaged[200] ^= 1
+    (tmp_path / "both.cuvilpkg").write_bytes(damaged)
+    with pytest.raises(ArtifactError, match="altered or damaged"):
+        cuvil.load(tmp_path / "both.cuvilpkg")
+
+
+def test_another_machines_library_runs_where_there_is_a_runner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "arm.cuvilpkg"
+    cuvil.compile(MODEL, EXAMPLE, dynamic_dims=["batch"], target="aarch64", verify=False).save(path)
+    fake = Runner("fake", lambda: None, _linear)
+    monkeypatch.setattr(built, "RUNNERS", {("library", "aarch64"): fake})
+    np.testing.assert_allclose(built.load_or_run(path)(X), WANTED, rtol=1e-6)
+    for lacking in ({}, {("library", "aarch64"): Runner("fake", lambda: "no fake", _linear)}):
+        monkeypatch.setattr(built, "RUNNERS", lacking)
+        with pytest.raises(ArtifactError, match="the package is for aarch64"):
+            built.load_or_run(path)

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import cuvil
-from cuvil.api.built import Built
 from cuvil.errors import ArtifactError
 from cuvil.package.format import open_package
+from cuvil.runners.built import Built
 from cuvil.runners.emulated import Emulator
 from cuvil.target.registry import TARGETS
 from tests.runners.machines import bytes_product, mixed, needs

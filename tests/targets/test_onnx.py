@@ -12,9 +12,9 @@ import pytest
 import torch
 
 import cuvil
-from cuvil.api.built import Built
 from cuvil.errors import UnsupportedOpError
 from cuvil.package import onnx_model
+from cuvil.runners.built import Built
 
 
 class _Net(torch.nn.Module):

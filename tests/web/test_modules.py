@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import cuvil
-from cuvil.api.built import Built
 from cuvil.errors import InputError, ShapeConstraintError, TargetError
+from cuvil.runners.built import Built
 from cuvil.runners.node import run_with
 from cuvil.target.wasm import WASM_VARIANTS
 from tests.web.node import needs_node

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from cuvil.api.backends import BACKENDS
-from cuvil.api.built import Built
 from cuvil.api.c_backend import with_budgets
 from cuvil.api.capture import Captured, capture, need_framework
 from cuvil.api.keys import artifact_key, loaded_version, quick_key
@@ -53,6 +52,7 @@ from cuvil.passes.memory import plan_text
 from cuvil.passes.pipeline import PassOptions, change_names, lower
 from cuvil.passes.tuning import known_kernels
 from cuvil.rewrite.rewriter import Trace
+from cuvil.runners.built import Built
 from cuvil.runtime.artifact import Artifact
 from cuvil.runtime.cpu import usable_threads
 from cuvil.runtime.loader import load

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from cuvil.api.built import Built
 from cuvil.api.capture import Captured, capture
 from cuvil.api.compiler import Compiler
 from cuvil.api.progress import Progress, Stages
@@ -18,6 +17,7 @@ from cuvil.api.workplace import temporary_folder
 from cuvil.errors import CuvilError, InputError, TargetError, VerificationError
 from cuvil.package.bundle import held_packages, write_bundle
 from cuvil.package.format import open_package
+from cuvil.runners.built import Built
 from cuvil.runtime.artifact import Artifact
 from cuvil.runtime.loader import best_target, load
 from cuvil.target.registry import find_target, general_targets

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from cuvil.api.built import Built
 from cuvil.ir.core import Module
+from cuvil.runners.built import Built
 from cuvil.runtime.artifact import Artifact
 
 Array = np.ndarray[Any, Any]

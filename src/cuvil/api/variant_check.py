@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from cuvil.api.built import Built
 from cuvil.passes.variants import Variant, read_variant, when_text
+from cuvil.runners.built import Built
 from cuvil.runtime.artifact import Artifact
 from cuvil.runtime.ways import Ways
 from cuvil.tune.retuner import RetunePlan

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from cuvil.analysis.cost import estimate
-from cuvil.api.built import Built
 from cuvil.build.store import digest_of
 from cuvil.codegen.dispatch import Texts, WayTable
 from cuvil.codegen.module import Generated
@@ -23,6 +22,7 @@ from cuvil.ir.late import call_symbols, late_symbols
 from cuvil.passes.knobs import TUNE
 from cuvil.passes.tuning import kernel_key
 from cuvil.passes.variants import Range, Variant, VariantPlan, When, range_text, symbols_in
+from cuvil.runners.built import Built
 from cuvil.runtime.artifact import Artifact
 from cuvil.runtime.described import BY_SIZE
 from cuvil.runtime.ways import Ways

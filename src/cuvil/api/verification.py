@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from cuvil.api.advice import advice
-from cuvil.api.built import Built
 from cuvil.api.host_check import with_host_steps
 from cuvil.api.path_check import check_paths
 from cuvil.api.source import Source
@@ -24,6 +23,7 @@ from cuvil.ir.core import Module
 from cuvil.ops.custom import CUSTOM
 from cuvil.passes.pipeline import PassOptions
 from cuvil.reference.interpreter import run_module
+from cuvil.runners.built import Built
 from cuvil.runtime.arrays import is_torch_tensor
 from cuvil.runtime.artifact import Artifact
 from cuvil.verify.bisect import Culprit, bisect_build, bisect_meaning

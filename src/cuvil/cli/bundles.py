@@ -35,7 +35,7 @@ def bundle_outcome(package: Package, held: Mapping[str, Package]) -> Outcome:
     rows = [
         (
             name,
-            f"{item.manifest.target}, {short_cpu(item.manifest.cpu)}",
+            ", ".join(filter(None, (item.manifest.target, short_cpu(item.manifest.cpu)))),
             bytes_text(len(item.library)),
             bytes_text(item.weights.size),
             "loaded here" if name == best else "",

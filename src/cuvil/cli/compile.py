@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import typer
 
-from cuvil.api.built import Built
 from cuvil.api.compiler import Compiler
 from cuvil.api.several import ALL, SeveralCompiler, compiler_for
 from cuvil.cli.models import request_of, targets_of
@@ -21,6 +20,7 @@ from cuvil.cli.text import bytes_text, public_signature, signature_text, table
 from cuvil.cli.verb import Outcome, verb
 from cuvil.errors import InputError
 from cuvil.passes.knobs import choice_text
+from cuvil.runners.built import Built
 from cuvil.runtime.artifact import Artifact
 from cuvil.runtime.profile import time_text
 from cuvil.runtime.save import FORMS, PACKAGE, target_of_form

@@ -147,7 +147,7 @@ def _one(package: Package) -> Outcome:
     where = facts(manifest.signature)
     rows = [
         ("name", manifest.name),
-        ("target", f"{manifest.target}, {manifest.cpu}"),
+        ("target", ", ".join(filter(None, (manifest.target, manifest.cpu)))),
         ("precision", str(manifest.extra.get("precision", "f32"))),
         ("CPU features", " ".join(manifest.cpu_features) or "baseline"),
         *_machines(manifest),

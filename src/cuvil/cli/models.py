@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from cuvil.api.built import Built
 from cuvil.api.parsing import parse_dynamic, parse_shape, parse_sizes, parse_variants
 from cuvil.api.request import CompileRequest
 from cuvil.api.several import ALL
@@ -23,6 +22,7 @@ from cuvil.api.source import Source
 from cuvil.cli.parameters import ModelOptions
 from cuvil.errors import InputError, InvalidModelError
 from cuvil.ir.signature import Signature
+from cuvil.runners.built import Built
 from cuvil.runtime.artifact import Artifact
 from cuvil.sym.parse import parse_constraint
 from cuvil.target.registry import target_names

@@ -16,7 +16,7 @@ from cuvil.cli.parameters import ArtifactArgument, InputOption, SizesOption
 from cuvil.cli.text import milliseconds, table
 from cuvil.cli.verb import Outcome, verb
 from cuvil.errors import InputError
-from cuvil.runtime.loader import load
+from cuvil.runners.built import load_or_run
 
 
 @verb
@@ -32,6 +32,8 @@ def run(
 ) -> Outcome:
     """Run an artifact; without -o its outputs are only described.
 
+    What is for another machine is run by an emulator or another program, if that is there.
+
     Examples:
 
       cuvil run net.cuvilpkg --input x=@x.npy -o out.npz
@@ -42,7 +44,7 @@ def run(
     """
     if out is not None and out.suffix not in (".npz", ".npy"):
         raise InputError(f"cannot write {out}", hint="give the output a name with .npz or .npy")
-    loaded = load(artifact_path(artifact), threads)
+    loaded = load_or_run(artifact_path(artifact), threads)
     if out is not None and out.suffix == ".npy" and len(loaded.outputs) != 1:
         raise InputError(f"the model has {len(loaded.outputs)} outputs", hint="write an .npz file")
     apart = [spec.name for spec in loaded.inputs if spec.dtype in ("str", "map")]

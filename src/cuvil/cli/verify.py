@@ -30,8 +30,8 @@ from cuvil.cli.progress import StageProgress
 from cuvil.cli.text import table
 from cuvil.cli.verb import DONE, FAILED, Outcome, verb
 from cuvil.errors import InputError
+from cuvil.runners.built import Built, load_or_run
 from cuvil.runtime.artifact import Artifact
-from cuvil.runtime.loader import load
 from cuvil.verify.bisect import Culprit
 from cuvil.verify.report import LayerError, Report
 
@@ -82,7 +82,7 @@ def verify(
     if is_artifact(subject) and source is None:
         if layerwise or bisect or paths:
             raise InputError("an artifact alone can't be compared", hint="give --source MODEL")
-        return _alone(load(artifact_path(subject), threads), at)
+        return _alone(load_or_run(artifact_path(subject), threads), at)
     request = request_of(source or subject, options, threads, verify=False)
     with StageProgress("verify") as progress:
         artifact = _artifact(subject, request, progress)
@@ -108,12 +108,14 @@ def _bisected(report: Report, culprit: Culprit | None) -> str:
     return "nothing to bisect: the result is right" if report.passed else str(culprit)
 
 
-def _artifact(subject: str, request: CompileRequest, progress: StageProgress) -> Artifact:
+def _artifact(
+    subject: str, request: CompileRequest, progress: StageProgress
+) -> Artifact | Built:
     """What to check, with its source: a fresh build, or the artifact beside its model."""
     compiler = Compiler(replace(request, cache=False), progress=progress)
     if not is_artifact(subject):
         return compiler.run()
-    artifact = load(artifact_path(subject), request.threads)
+    artifact = load_or_run(artifact_path(subject), request.threads)
     artifact.source = compiler.capture()
     names = artifact.source.module.main.input_names
     if names != [spec.name for spec in artifact.native.inputs]:
@@ -124,7 +126,7 @@ def _artifact(subject: str, request: CompileRequest, progress: StageProgress) ->
     return artifact
 
 
-def _alone(artifact: Artifact, at: str) -> Outcome:
+def _alone(artifact: Artifact | Built, at: str) -> Outcome:
     outputs = artifact.native.run(made_up_inputs(artifact.manifest.signature, at))
     shapes = {name: list(value.shape) for name, value in outputs.items()}
     note = "not compared with a model: give --source MODEL"

@@ -29,6 +29,19 @@ _MAX_THREADS = 1024
 _MACHINES = {"x86_64": ("x86_64", "AMD64"), "aarch64": ("aarch64", "arm64")}
 
 
+class NotLoaded(ArtifactError):
+    """A whole ``package`` that holds nothing for any process to load, such as a module for
+    browsers."""
+
+    def __init__(self, package: Package) -> None:
+        names = ", ".join(held_packages(package)) or package.manifest.target
+        super().__init__(
+            f"{package.path} is for {names}: no process loads that",
+            hint="save it in the form that is used there, or run it with `cuvil run`",
+        )
+        self.package = package
+
+
 def load(
     path: StrPath,
     threads: int | None = None,
@@ -42,7 +55,8 @@ def load(
     ``threads`` None takes CUVIL_THREADS, else the package's own number, else as many as this
     process may use; 1 runs on the calling thread alone. ``verify_weights`` False skips
     reading all weights at load. ``functions`` are the Python functions that it calls back, by
-    name. Raises ArtifactError if the package is damaged or not for this machine.
+    name. Raises ArtifactError if the package is damaged or not for this machine, NotLoaded if it is
+    for none.
     """
     if threads is not None and (type(threads) is not int or not 1 <= threads <= _MAX_THREADS):
         raise InputError(
@@ -79,6 +93,9 @@ def load(
 def _for_this_machine(package: Package) -> Package:
     """The package itself, or of a bundle the one to load here."""
     held = held_packages(package)
+    libraries = [p for p in held.values() or (package,) if _is_library(p.manifest)]
+    if not libraries:
+        raise NotLoaded(package)
     if not held:
         return package
     name = best_target({name: item.manifest for name, item in held.items()})
@@ -90,6 +107,10 @@ def _for_this_machine(package: Package) -> Package:
     return held[name]
 
 
+def _is_library(manifest: Manifest) -> bool:
+    return bool(manifest.extra.get("kind", "library") == "library")
+
+
 def best_target(manifests: Mapping[str, Manifest]) -> str | None:
     """The name of the one to load on this machine, None if there is none: it uses the most features
     of its CPU, and is the first of those."""
@@ -97,7 +118,7 @@ def best_target(manifests: Mapping[str, Manifest]) -> str | None:
     fitting = {
         name: _features_used(manifest, flags)
         for name, manifest in manifests.items()
-        if manifest.extra.get("kind", "library") == "library"
+        if _is_library(manifest)
         and machine_fault(
             manifest.target, manifest.cpu_features, platform.system(), platform.machine(), flags
         )

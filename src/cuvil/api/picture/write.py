@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from cuvil.api.built import Built
 from cuvil.api.picture.collect import Made, nodes_of
 from cuvil.api.picture.heat_map import heat_map
 from cuvil.api.picture.svg import style
 from cuvil.api.picture.timeline import compile_trace, timeline
+from cuvil.runners.built import Built
 from cuvil.runtime.artifact import Artifact
 from cuvil.runtime.chrome_trace import Slice
 from cuvil.runtime.profile import Profile, time_text
