@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from cuvil.ir.core import Op, Value
 from cuvil.ir.types import Shape
-from cuvil.sym.expr import Dim, Expr, add, floordiv, mod, mul, symbol, symbols_of
+from cuvil.sym.expr import Dim, Expr, add, floordiv, mod, mul, symbol, symbols_of, total
 from cuvil.sym.facts import Facts
 
 Index = tuple[Dim, ...]
@@ -26,19 +26,16 @@ VIEW_OPS = ("reshape", "transpose", "broadcast", "slice")
 def row_major(shape: Sequence[Dim]) -> Index:
     """Element strides of a contiguous row-major tensor."""
     strides: list[Dim] = []
-    total: Dim = 1
+    size: Dim = 1
     for d in reversed(shape):
-        strides.append(total)
-        total = mul(total, d)
+        strides.append(size)
+        size = mul(size, d)
     return tuple(reversed(strides))
 
 
 def offset_of(index: Sequence[Dim], shape: Sequence[Dim]) -> Dim:
     """The linear element offset of an index in a contiguous tensor."""
-    total: Dim = 0
-    for i, stride in zip(index, row_major(shape), strict=True):
-        total = add(total, mul(i, stride))
-    return total
+    return total(mul(i, stride) for i, stride in zip(index, row_major(shape), strict=True))
 
 
 def delinearize(offset: Dim, shape: Sequence[Dim], facts: Facts) -> Index:

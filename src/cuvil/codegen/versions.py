@@ -8,7 +8,7 @@ all sizes, or LEAST_TEXT where that is more.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cuvil.analysis.cost import estimate
@@ -209,7 +209,7 @@ def _seconds(op: Op, when: When, facts: Facts) -> float:
 
 
 def usual_sizes(
-    names: set[str] | Sequence[str], when: When, bounds: Mapping[str, tuple[int, int | None]]
+    names: Iterable[str], when: When, bounds: Mapping[str, tuple[int, int | None]]
 ) -> dict[str, int]:
     """Sizes of symbols: where ``when`` begins, else a usual one within the bounds."""
     table = {}

@@ -24,13 +24,10 @@ def substitute_attrs(attrs: Mapping[str, Any], table: Mapping[str, Dim]) -> dict
     return {k: substitute_attr(v, table) for k, v in attrs.items()}
 
 
-def attr_symbols(value: Any) -> set[str]:
+def attr_symbols(value: Any) -> frozenset[str]:
     """Names of the symbols in one attribute."""
     if isinstance(value, Expr):
         return symbols_of(value)
     if isinstance(value, (tuple, list)):
-        found: set[str] = set()
-        for v in value:
-            found |= attr_symbols(v)
-        return found
-    return set()
+        return frozenset().union(*map(attr_symbols, value))
+    return frozenset()

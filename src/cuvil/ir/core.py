@@ -16,6 +16,7 @@ import numpy as np
 
 from cuvil.ir.types import TensorType, dtype_of
 from cuvil.sym.constraint import Constraint
+from cuvil.sym.known import KnownFacts
 
 
 @dataclass(frozen=True)
@@ -230,7 +231,8 @@ class Block:
 class Function:
     """A polymorphic function: ``forall symbols. (inputs) -> outputs`` where constraints hold.
 
-    ``symbols`` maps a name to its inclusive bounds (low, high or None).
+    ``symbols`` maps a name to its inclusive bounds (low, high or None). ``known``
+    keeps what was proved of them.
     """
 
     name: str
@@ -239,6 +241,7 @@ class Function:
     output_names: list[str]
     symbols: dict[str, tuple[int, int | None]] = field(default_factory=dict)
     constraints: list[Constraint] = field(default_factory=list)
+    known: KnownFacts = field(default_factory=KnownFacts, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self.body.parent = self

@@ -19,6 +19,7 @@ from cuvil.sym.constraint import Constraint
 from cuvil.sym.equality import as_choice
 from cuvil.sym.expr import Dim, Expr, add, mul, symbol
 from cuvil.sym.facts import Facts
+from cuvil.sym.known import KnownFacts
 
 Array = np.ndarray[Any, Any]
 Attrs = Mapping[str, Any]
@@ -35,15 +36,17 @@ class ShapeContext:
         symbols: dict[str, tuple[int, int | None]] | None = None,
         constraints: list[Constraint] | None = None,
         origin: str = "",
+        known: KnownFacts | None = None,
     ) -> None:
         self.symbols = symbols if symbols is not None else {}
         self.constraints = constraints if constraints is not None else []
         self.origin = origin
+        self._known = known or KnownFacts()
 
     @property
     def facts(self) -> Facts:
         """Bounds known so far, and the inequalities that were required."""
-        return Facts(self.symbols, assumed=[d for c in self.constraints for d in _inequality(c)])
+        return self._known.of(self.symbols, self.constraints)
 
     def new_symbol(self, prefix: str, low: int = 0, high: int | None = None) -> Expr:
         """A symbol nobody has yet, with inclusive bounds."""
@@ -64,7 +67,7 @@ class ShapeContext:
                 where=self.origin,
                 hint="check the shapes that reach this operator",
             )
-        if known is None and constraint not in self.constraints and not self._proved(constraint):
+        if known is None and not self._proved(constraint) and constraint not in self.constraints:
             self.constraints.append(constraint)
 
     def _proved(self, constraint: Constraint) -> bool:
@@ -108,17 +111,6 @@ class ShapeContext:
                     current = self.same(current, shape[at], f"{why}: dimension {axis}")
             result.append(current)
         return tuple(result)
-
-
-def _inequality(constraint: Constraint) -> list[Dim]:
-    """What is >= 0 where the constraint holds; nothing for == and !=."""
-    left, right = constraint.left, constraint.right
-    if constraint.relation in ("<", "<="):
-        left, right = right, left
-    elif constraint.relation not in (">", ">="):
-        return []
-    strict = constraint.relation in ("<", ">")
-    return [add(add(left, mul(right, -1)), -1 if strict else 0)]
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,9 @@ from cuvil.ir.control import IF, Loop, is_control
 from cuvil.ir.core import Block, Function, Op, Value
 from cuvil.ir.keeping import KEPT
 from cuvil.ir.late import binders, bound_by
-from cuvil.sym.expr import Dim, add, evaluate, floordiv, maximum, mul, symbols_of
+from cuvil.sym.expr import Dim, add, floordiv, maximum, mul, symbols_of
 from cuvil.sym.facts import Facts
+from cuvil.sym.points import Point
 
 ALIGNMENT = 64
 
@@ -149,17 +150,18 @@ class _Choice:
         self.known: set[str] = set()
         self.free: list[int] = []
         self.facts = facts
-        self.hints = hints
+        self.usual = Point(hints)
+        self._sizes: dict[Dim, int] = {}  # at the usual sizes of symbols
 
     def slot(self, size: Dim, op: Op) -> int:
         """The slot for ``size`` bytes that are needed when ``op`` runs."""
         plan, late = self.plan, symbols_of(size) & self.late
-        wanted = evaluate(size, self.hints)
+        wanted = self._usual(size)
         best: tuple[tuple[int, int], int] | None = None
         for slot in self.free:
             if not self._may_hold(slot, late):
                 continue
-            have = evaluate(plan.slots[slot], self.hints)
+            have = self._usual(plan.slots[slot])
             grows = max(0, wanted - have)
             score = (0 if plan.slots[slot] == size else 1, grows * 4 + max(0, have - wanted))
             if best is None or score < best[0]:
@@ -176,7 +178,12 @@ class _Choice:
         plan.slots[slot] = self.facts.simplify(maximum(plan.slots[slot], size))
         return slot
 
-    def _may_hold(self, slot: int, late: set[str]) -> bool:
+    def _usual(self, size: Dim) -> int:
+        if size not in self._sizes:
+            self._sizes[size] = self.usual.at(size) or 0
+        return self._sizes[size]
+
+    def _may_hold(self, slot: int, late: frozenset[str]) -> bool:
         """A slot has its size before it is taken: no late symbol that is bound later is in it."""
         return bool(late) == (slot in self.plan.late) and late <= self.plan.late.get(slot, late)
 

@@ -28,9 +28,9 @@ def solve_linear(dim: Dim, size: int) -> tuple[str, int] | None:
     """
     if not isinstance(dim, Expr):
         return None
-    names = symbols_of(dim)
-    if len(names) != 1:
+    if len(symbols_of(dim)) != 1:
         return None
+    (name,) = symbols_of(dim)
     slope, rest = 0, 0
     for monomial, coefficient in dim.terms:
         if not monomial:
@@ -39,7 +39,7 @@ def solve_linear(dim: Dim, size: int) -> tuple[str, int] | None:
             slope = coefficient
         else:
             return None
-    return (names.pop(), (size - rest) // slope) if slope else None
+    return (name, (size - rest) // slope) if slope else None
 
 
 def bind_symbols(

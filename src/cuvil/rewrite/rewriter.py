@@ -89,7 +89,9 @@ class Rewriter(Builder):
         self.function = function
         self.fuel = fuel or Fuel()
         self.trace = trace or Trace()
-        self.context = ShapeContext(function.symbols, function.constraints)
+        self.context = ShapeContext(
+            function.symbols, function.constraints, known=function.known
+        )
         self.created: list[Op] = []
         super().__init__(function.body, Inference(self.context))
 

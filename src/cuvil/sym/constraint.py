@@ -36,7 +36,7 @@ class Constraint:
         """Whether the user asked for it; it is kept then, whatever the model needs."""
         return self.origin.startswith(GIVEN)
 
-    def symbols(self) -> set[str]:
+    def symbols(self) -> frozenset[str]:
         """Names of the symbols it speaks of."""
         return symbols_of(self.left) | symbols_of(self.right)
 

@@ -11,48 +11,33 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Union
 
+from cuvil.sym.text import OPERATORS, function_text, product_text, sum_text
+
 Dim = Union[int, "Expr"]
 Monomial = tuple[tuple["Atom", int], ...]
 
 
-class Atom:
-    """A symbol, or an opaque function of expressions."""
+class Atom(str):
+    """A symbol, or an opaque function of expressions; equal to what has the same text, since text
+    is canonical. A string, because those are compared and hashed at the speed of C."""
 
-    __slots__ = ("_hash", "args", "key", "kind", "name")
+    __slots__ = ("args", "factor", "key", "kind", "name")
 
-    def __init__(self, kind: str, name: str, args: tuple[Dim, ...] = ()) -> None:
+    kind: str
+    name: str
+    args: tuple[Dim, ...]
+    factor: str  # how it stands in a product
+    key: tuple[int, str]  # its place in a sum
+
+    def __new__(cls, kind: str, name: str, args: tuple[Dim, ...] = ()) -> Atom:
+        text = name if kind == "symbol" else function_text(kind, *map(str, args))
+        self = super().__new__(cls, text)
         self.kind = kind
         self.name = name
         self.args = args
-        self._hash = hash((kind, name, args))
-        self.key = (0, name) if kind == "symbol" else (1, str(self))  # its place in a sum
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        return isinstance(other, Atom) and self._hash == other._hash and (
-            (self.kind, self.name, self.args) == (other.kind, other.name, other.args)
-        )
-
-    def __str__(self) -> str:
-        if self.kind == "symbol":
-            return self.name
-        left, right = (_operand_text(a) for a in self.args)
-        if self.kind == "floordiv":
-            return f"{left} // {right}"
-        if self.kind == "mod":
-            return f"{left} % {right}"
-        return f"{self.kind}({self.args[0]}, {self.args[1]})"
-
-    __repr__ = __str__
-
-
-def _operand_text(value: Dim) -> str:
-    text = str(value)
-    return text if text.replace("_", "").isalnum() else f"({text})"
+        self.factor = f"({text})" if kind in OPERATORS else text
+        self.key = (0 if kind == "symbol" else 1, text)
+        return self
 
 
 class Expr:
@@ -62,17 +47,17 @@ class Expr:
 
     def __init__(self, terms: tuple[tuple[Monomial, int], ...]) -> None:
         self.terms = terms
-        self._hash = hash(terms)
+        self._hash: int | None = None
         self._text: str | None = None
         self._symbols: frozenset[str] | None = None
 
     def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(self.terms)
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (
-            isinstance(other, Expr) and self._hash == other._hash and self.terms == other.terms
-        )
+        return self is other or (isinstance(other, Expr) and self.terms == other.terms)
 
     def __add__(self, other: Dim) -> Dim:
         return add(self, other)
@@ -107,57 +92,30 @@ class Expr:
 
     def __str__(self) -> str:
         if self._text is None:
-            self._text = _sum_text(self.terms)
+            self._text = self._written()
         return self._text
+
+    def _written(self) -> str:
+        monomial, coefficient = self.terms[0]
+        if len(self.terms) == 1 and coefficient == 1 and len(monomial) == 1 == monomial[0][1]:
+            return monomial[0][0].key[1]
+        return sum_text((product_text((a.factor, n) for a, n in m), c) for m, c in self.terms)
 
     __repr__ = __str__
 
 
-def _monomial_text(monomial: Monomial) -> str:
-    factors = []
-    for atom, power in monomial:
-        text = str(atom)
-        if atom.kind in ("floordiv", "mod"):
-            text = f"({text})"
-        factors.extend([text] * power)
-    return " * ".join(factors)
+def _order(item: tuple[Monomial, int]) -> tuple[int, list[tuple[int, str]]]:
+    """Of higher degree first; a constant last."""
+    return -sum([power for _, power in item[0]]), [atom.key for atom, _ in item[0]]
 
 
-def _sum_text(terms: tuple[tuple[Monomial, int], ...]) -> str:
-    out = ""
-    for monomial, coefficient in terms:
-        size = abs(coefficient)
-        body = _monomial_text(monomial)
-        if not body:
-            body = str(size)
-        elif size != 1:
-            body = f"{size} * {body}"
-        if not out:
-            out = body if coefficient > 0 else f"-{body}"
-        else:
-            out += f" + {body}" if coefficient > 0 else f" - {body}"
-    if len(terms) == 1 and len(terms[0][0]) == 1 and terms[0][1] == 1:
-        atom, power = terms[0][0][0]
-        if power == 1:
-            return str(atom)
-    return out
-
-
-def _order(item: tuple[Monomial, int]) -> tuple[int, int, list[tuple[int, str]]]:
-    monomial = item[0]
-    degree = sum(power for _, power in monomial)
-    return (0 if degree else 1, -degree, [atom.key for atom, _ in monomial])
-
-
-def _build(table: dict[Monomial, int]) -> Dim:
-    terms = [(m, c) for m, c in table.items() if c != 0]
-    if not terms:
-        return 0
-    if len(terms) == 1 and not terms[0][0]:
-        return terms[0][1]
+def _build(table: dict[Monomial, int], ordered: bool = False) -> Dim:
+    terms = [item for item in table.items() if item[1]]
     if len(terms) > 1:
-        terms.sort(key=_order)
-    return Expr(tuple(terms))
+        return Expr(tuple(terms if ordered else sorted(terms, key=_order)))
+    if terms and terms[0][0]:
+        return Expr(tuple(terms))
+    return terms[0][1] if terms else 0
 
 
 def _terms(value: Dim) -> tuple[tuple[Monomial, int], ...]:
@@ -173,12 +131,35 @@ def symbol(name: str) -> Expr:
 
 def add(a: Dim, b: Dim) -> Dim:
     """a + b"""
-    if isinstance(a, int) and isinstance(b, int):
-        return a + b
-    table: dict[Monomial, int] = dict(_terms(a))
-    for monomial, coefficient in _terms(b):
-        table[monomial] = table.get(monomial, 0) + coefficient
-    return _build(table)
+    if isinstance(a, int):
+        if isinstance(b, int):
+            return a + b
+        return _plus_constant(b, a)
+    if isinstance(b, int):
+        return _plus_constant(a, b)
+    return total((a, b))
+
+
+def _plus_constant(value: Expr, constant: int) -> Expr:
+    """A sum has its constant last."""
+    if constant == 0:
+        return value
+    terms = value.terms
+    monomial, last = terms[-1]
+    if monomial:
+        return Expr((*terms, ((), constant)))
+    return Expr((*terms[:-1], ((), constant + last)) if constant + last else terms[:-1])
+
+
+def total(values: Iterable[Dim]) -> Dim:
+    """The sum of the values; 0 for none."""
+    table: dict[Monomial, int] = {}
+    first = 0  # how many terms the first value has that has any: those are in order
+    for value in values:
+        for monomial, coefficient in _terms(value):
+            table[monomial] = table.get(monomial, 0) + coefficient
+        first = first or len(table)
+    return _build(table, len(table) == first)
 
 
 def _times(a: Monomial, b: Monomial) -> Monomial:
@@ -186,19 +167,34 @@ def _times(a: Monomial, b: Monomial) -> Monomial:
         return b
     if not b:
         return a
+    if a[-1][0].key < b[0][0].key:
+        return a + b
+    if b[-1][0].key < a[0][0].key:
+        return b + a
     powers = dict(a)
     for atom, power in b:
         powers[atom] = powers.get(atom, 0) + power
     return tuple(sorted(powers.items(), key=lambda item: item[0].key))
 
 
+def _scaled(value: Expr, factor: int) -> Dim:
+    if factor == 1:
+        return value
+    return Expr(tuple([(m, c * factor) for m, c in value.terms])) if factor else 0
+
+
 def mul(a: Dim, b: Dim) -> Dim:
     """a * b, expanded"""
-    if isinstance(a, int) and isinstance(b, int):
-        return a * b
+    if isinstance(a, int):
+        return a * b if isinstance(b, int) else _scaled(b, a)
+    if isinstance(b, int):
+        return _scaled(a, b)
+    if len(a.terms) == 1 and len(b.terms) == 1:
+        (left, x), (right, y) = a.terms[0], b.terms[0]
+        return Expr(((_times(left, right), x * y),))
     table: dict[Monomial, int] = {}
-    for left, x in _terms(a):
-        for right, y in _terms(b):
+    for left, x in a.terms:
+        for right, y in b.terms:
             monomial = _times(left, right)
             table[monomial] = table.get(monomial, 0) + x * y
     return _build(table)
@@ -328,8 +324,7 @@ def maximum(a: Dim, b: Dim) -> Dim:
     difference = add(a, mul(b, -1))
     if isinstance(difference, int):
         return a if difference >= 0 else b
-    left, right = sorted((a, b), key=str)
-    return _function("max", left, right)
+    return _function("max", *sorted((a, b), key=str))
 
 
 def minimum(a: Dim, b: Dim) -> Dim:
@@ -337,32 +332,26 @@ def minimum(a: Dim, b: Dim) -> Dim:
     difference = add(a, mul(b, -1))
     if isinstance(difference, int):
         return b if difference >= 0 else a
-    left, right = sorted((a, b), key=str)
-    return _function("min", left, right)
+    return _function("min", *sorted((a, b), key=str))
 
 
 def product(values: Iterable[Dim]) -> Dim:
     """The product of the values; 1 for none."""
-    total: Dim = 1
+    found: Dim = 1
     for value in values:
-        total = mul(total, value)
-    return total
+        found = mul(found, value)
+    return found
 
 
 APPLY: Mapping[str, Callable[[Dim, Dim], Dim]] = {
-    "floordiv": floordiv,
-    "mod": mod,
-    "max": maximum,
-    "min": minimum,
-}
+    "floordiv": floordiv, "mod": mod, "max": maximum, "min": minimum,
+}  # fmt: skip
 
 
-def symbols_of(value: Dim) -> set[str]:
+def symbols_of(value: Dim) -> frozenset[str]:
     """Names of the symbols in ``value``."""
-    return set() if isinstance(value, int) else set(_symbols(value))
-
-
-def _symbols(value: Expr) -> frozenset[str]:
+    if isinstance(value, int):
+        return frozenset()
     if value._symbols is None:
         atoms = [atom for monomial, _ in value.terms for atom, _ in monomial]
         names = {a.name for a in atoms if a.kind == "symbol"}
@@ -372,26 +361,36 @@ def _symbols(value: Expr) -> frozenset[str]:
 
 def substitute(value: Dim, table: Mapping[str, Dim]) -> Dim:
     """Replace symbols by expressions or integers."""
-    if isinstance(value, int) or _symbols(value).isdisjoint(table):
+    if isinstance(value, int) or symbols_of(value).isdisjoint(table):
         return value
-    total: Dim = 0
-    for monomial, coefficient in value.terms:
-        term: Dim = coefficient
-        for atom, power in monomial:
-            term = product((term, *[_substitute_atom(atom, table)] * power))
-        total = add(total, term)
-    return total
+    return total(_substitute_term(*term, table) for term in value.terms)
 
 
-def _substitute_atom(atom: Atom, table: Mapping[str, Dim]) -> Dim:
+def _substitute_term(monomial: Monomial, coefficient: int, table: Mapping[str, Dim]) -> Dim:
+    kept, changed = [], []
+    for atom, power in monomial:
+        found = _substitute_atom(atom, table)
+        if found is None:
+            kept.append((atom, power))
+        else:
+            changed += [found] * power
+    first: Dim = Expr(((tuple(kept), coefficient),)) if kept else coefficient
+    return product((first, *changed))
+
+
+def _substitute_atom(atom: Atom, table: Mapping[str, Dim]) -> Dim | None:
+    """None where it stays as it is."""
     if atom.kind == "symbol":
-        found = table.get(atom.name)
-        return found if found is not None else Expr((((((atom, 1),)), 1),))
+        return table.get(atom.name)
+    if all(symbols_of(arg).isdisjoint(table) for arg in atom.args):
+        return None
     return APPLY[atom.kind](*(substitute(arg, table) for arg in atom.args))
 
 
 def evaluate(value: Dim, table: Mapping[str, int]) -> int:
     """The integer that ``value`` is for these symbol values. Raises KeyError if one is missing."""
+    if isinstance(value, int):
+        return value
     result = substitute(value, table)
     if isinstance(result, int):
         return result

@@ -8,7 +8,8 @@ decide is left unproved (never guessed).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from functools import cached_property
 
 from cuvil.sym.expr import (
     APPLY,
@@ -24,9 +25,10 @@ from cuvil.sym.expr import (
     substitute,
     symbol,
     symbols_of,
+    total,
 )
-
-Bounds = tuple[Dim, "Dim | None"]
+from cuvil.sym.forms import has_function, linear_in, multiple_of_quotient, rejoin, symbols_in
+from cuvil.sym.points import Bounds, Point, points_within
 
 
 class Facts:
@@ -36,41 +38,74 @@ class Facts:
         self,
         symbols: Mapping[str, tuple[int, int | None]] | None = None,
         loops: Mapping[str, Bounds] | None = None,
-        assumed: Sequence[Dim] = (),
+        assumed: Iterable[Dim] = (),
     ) -> None:
         self.symbols = dict(symbols or {})
         self.loops = dict(loops or {})
         self._proofs: dict[Dim, bool] = {}
         self._simple: dict[Dim, Dim] = {}
-        self.assumed = tuple(assumed)  # expressions that are taken to be >= 0
+        self._functions: dict[Atom, Dim] = {}
+        self._outer: Facts | None = None  # these, without the innermost loops
+        self._nested: dict[tuple[tuple[str, Bounds], ...], Facts] = {}
+        self.assumed = dict.fromkeys(assumed)  # expressions that are taken to be >= 0
+
+    @cached_property
+    def _points(self) -> list[Point]:
+        return points_within(self.symbols, self.loops)
+
+    @cached_property
+    def _assumed_at(self) -> list[list[int | None]]:
+        """The assumed expressions' values at each point."""
+        return [[point.at(known) for point in self._points] for known in self.assumed]
 
     def with_loops(self, loops: Mapping[str, Bounds]) -> Facts:
         """The same facts and more loop variables."""
-        return Facts(self.symbols, {**self.loops, **loops}, self.assumed)
+        key = tuple(loops.items())
+        if key not in self._nested:
+            nested = Facts(self.symbols, {**self.loops, **loops}, self.assumed)
+            if self.loops.keys().isdisjoint(loops):
+                nested._outer = self
+            self._nested[key] = nested
+        return self._nested[key]
 
     def nonnegative(self, value: Dim) -> bool:
         """Whether value >= 0 is proved."""
         if isinstance(value, int):
             return value >= 0
-        return self._proved(value) or any(
-            self._proved(add(value, mul(known, -1))) for known in self.assumed
-        )
+        if value in self.assumed or self._proved(value):
+            return True
+        here = [point.at(value) for point in self._points] if self.assumed else []
+        for known, there in zip(self.assumed, self._assumed_at, strict=True):
+            for a, b in zip(here, there, strict=True):
+                if a is not None and b is not None and a < b:
+                    break
+            else:
+                if self._proved(add(value, mul(known, -1))):
+                    return True
+        return False
 
     def _proved(self, value: Dim) -> bool:
+        if isinstance(value, int):
+            return value >= 0
         known = self._proofs.get(value)
         if known is None:
             self._proofs[value] = False  # while it is being decided
-            lowest = self._lowest(value)
-            known = lowest is not None and self._coefficients_nonnegative(lowest)
-            known = known or self._proved_by_sides(value)
+            if self._refuted(value):
+                return False
+            known = self._proved_by_sides(value)
+            if known is None:
+                lowest = self._lowest(value)
+                known = lowest is not None and self._coefficients_nonnegative(lowest)
             self._proofs[value] = known
         return known
 
-    def _proved_by_sides(self, value: Dim) -> bool:
+    def _refuted(self, value: Expr) -> bool:
+        """Whether the value is negative somewhere within the bounds, as far as points tell."""
+        return any((found := point.at(value)) is not None and found < 0 for point in self._points)
+
+    def _proved_by_sides(self, value: Expr) -> bool | None:
         """Replace a max or min by its sides. ``+max(a, b)`` and ``-min(a, b)`` are at least what
-        either side gives, so one side proves it; for the others both must."""
-        if isinstance(value, int):
-            return False
+        either side gives, so one side proves it; for the others both must. None: there is none."""
         for monomial, coefficient in value.terms:
             if len(monomial) != 1 or monomial[0][1] != 1:
                 continue
@@ -81,7 +116,7 @@ class Facts:
             sides = (self._proved(add(rest, mul(side, coefficient))) for side in atom.args)
             one_is_enough = (atom.kind == "max") == (coefficient > 0)
             return any(sides) if one_is_enough else all(sides)
-        return False
+        return None
 
     def less(self, a: Dim, b: Dim) -> bool:
         """Whether a < b is proved."""
@@ -96,7 +131,7 @@ class Facts:
         for name in reversed(self.loops):
             if isinstance(value, int):
                 return value
-            slope, rest = _linear_in(value, name)
+            slope, rest = linear_in(value, name)
             if slope is None:
                 return None
             if slope == 0:
@@ -114,11 +149,11 @@ class Facts:
         """Replace floordiv and mod atoms by a bound below (or above, under a minus sign)."""
         if isinstance(value, int):
             return value
-        total: Dim = 0
+        ends: list[Dim] = []
         for monomial, coefficient in value.terms:
-            rounded = _multiple_of_quotient(monomial, coefficient)
+            rounded = multiple_of_quotient(monomial, coefficient)
             if rounded is not None:
-                total = add(total, rounded)
+                ends.append(rounded)
                 continue
             term: Dim = coefficient
             for atom, power in monomial:
@@ -131,8 +166,8 @@ class Facts:
                     return None
                 for _ in range(power):
                     term = mul(term, factor)
-            total = add(total, term)
-        return total
+            ends.append(term)
+        return total(ends)
 
     # Assumptions are not used inside: what they subtract may hold the very function again.
     def _function_end(self, kind: str, args: tuple[Dim, ...], upper: bool) -> Dim | None:
@@ -184,7 +219,7 @@ class Facts:
         for name, (low, high) in self.symbols.items():
             if name not in used:
                 continue
-            slope, _ = _linear_in(value, name)
+            slope, _ = linear_in(value, name)
             falls = slope is not None and isinstance(slope, int) and slope < 0
             if falls and high is not None:
                 table[name] = add(high, mul(symbol(name), -1))
@@ -253,7 +288,7 @@ class Facts:
 
     def simplify(self, value: Dim) -> Dim:
         """Rewrite floordiv and mod away wherever the bounds prove it."""
-        if isinstance(value, int) or not _has_function(value):
+        if isinstance(value, int) or not has_function(value):
             return value
         known = self._simple.get(value)
         if known is None:
@@ -261,7 +296,7 @@ class Facts:
         return known
 
     def _simplified(self, value: Expr) -> Dim:
-        total: Dim = 0
+        parts: list[Dim] = []
         for monomial, coefficient in value.terms:
             term: Dim = coefficient
             for atom, power in monomial:
@@ -269,17 +304,28 @@ class Facts:
                 if atom.kind == "symbol":
                     factor = Expr(((((atom, 1),), 1),))
                 else:
-                    factor = self._simplify_function(atom.kind, atom.args)
+                    factor = self._simplify_function(atom)
                 for _ in range(power):
                     term = mul(term, factor)
-            total = add(total, term)
-        return _rejoin(total)
+            parts.append(term)
+        return rejoin(total(parts))
 
-    def _simplify_function(self, kind: str, args: tuple[Dim, ...]) -> Dim:
+    def _simplify_function(self, atom: Atom) -> Dim:
+        known = self._functions.get(atom)
+        if known is None:
+            outer = self._outer
+            if outer is None or symbols_in(atom.args) & (self.loops.keys() - outer.loops.keys()):
+                known = self._simplified_function(atom.kind, atom.args)
+            else:
+                known = outer._simplify_function(atom)
+            self._functions[atom] = known
+        return known
+
+    def _simplified_function(self, kind: str, args: tuple[Dim, ...]) -> Dim:
         a, b = (self.simplify(arg) for arg in args)
         if kind in ("floordiv", "mod"):
             quotient, rest = split_multiple(a, b)
-            if self.nonnegative(rest) and self.less(rest, b):
+            if self.less(rest, b) and self.nonnegative(rest):
                 return quotient if kind == "floordiv" else rest
             if kind == "floordiv":
                 return add(quotient, floordiv(rest, b)) if rest != a else floordiv(a, b)
@@ -295,74 +341,3 @@ class Facts:
             if self.nonnegative(add(b, mul(a, -1))):
                 return a
         return APPLY[kind](a, b)
-
-
-def _multiple_of_quotient(monomial: Monomial, coefficient: int) -> Dim | None:
-    """The least that k * c * (a // c) can be: k * (a - c + 1) for k > 0, k * a for k < 0."""
-    if len(monomial) != 1 or monomial[0][1] != 1 or monomial[0][0].kind != "floordiv":
-        return None
-    a, c = monomial[0][0].args
-    if not isinstance(c, int) or c <= 0 or coefficient % c:
-        return None
-    times = coefficient // c
-    return mul(add(a, 1 - c) if times > 0 else a, times)
-
-
-def _has_function(value: Expr) -> bool:
-    return any(atom.kind != "symbol" for monomial, _ in value.terms for atom, _ in monomial)
-
-
-def _linear_in(value: Dim, name: str) -> tuple[Dim | None, Dim]:
-    """(slope, rest) with value == slope * name + rest; slope None where it is not linear."""
-    if isinstance(value, int):
-        return 0, value
-    slope: Dim = 0
-    rest: Dim = 0
-    for monomial, coefficient in value.terms:
-        others: list[tuple[Atom, int]] = []
-        power_here = 0
-        for atom, power in monomial:
-            if atom.kind == "symbol" and atom.name == name:
-                power_here = power
-            elif atom.kind != "symbol" and name in _names(atom.args):
-                return None, value
-            else:
-                others.append((atom, power))
-        term: Dim = Expr(((tuple(others), coefficient),)) if others else coefficient
-        if power_here == 0:
-            rest = add(rest, term)
-        elif power_here == 1:
-            slope = add(slope, term)
-        else:
-            return None, value
-    return slope, rest
-
-
-def _names(args: tuple[Dim, ...]) -> set[str]:
-    found: set[str] = set()
-    for arg in args:
-        found |= symbols_of(arg)
-    return found
-
-
-def _rejoin(value: Dim) -> Dim:
-    """b * floordiv(a, b) + mod(a, b) -> a, for each such pair of terms."""
-    if isinstance(value, int):
-        return value
-    for monomial, coefficient in value.terms:
-        for atom, power in monomial:
-            if atom.kind != "mod" or power != 1:
-                continue
-            a, b = atom.args
-            others = tuple(item for item in monomial if item[0] is not atom)
-            scale: Dim = Expr(((others, coefficient),)) if others else coefficient
-            pair = mul(mul(scale, b), floordiv(a, b))
-            without = add(value, mul(pair, -1))
-            if len(_term_list(without)) < len(value.terms):
-                as_mod: Dim = Expr(((monomial, coefficient),))
-                return _rejoin(add(add(without, mul(as_mod, -1)), mul(scale, a)))
-    return value
-
-
-def _term_list(value: Dim) -> tuple[tuple[Monomial, int], ...]:
-    return value.terms if isinstance(value, Expr) else ()
