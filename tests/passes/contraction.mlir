@@ -366,3 +366,68 @@
     %0 = "cuvil.matmul"(%arg0, %arg1) {out = #cuvil.dtype<i32>} : (!cuvil.tensor<[n, 8] x u8>, !cuvil.tensor<[8, 3] x i8>) -> !cuvil.tensor<[n, 3] x i32>
     "func.return"(%0) : (!cuvil.tensor<[n, 3] x i32>) -> ()
 // REFUSED sums of integers are scaled on their tiles, each product's by its own
+
+// RULE bias-into-conv
+  ^bb0(%arg0: !cuvil.tensor<[n, 3, 5] x f32>):
+    %0 = "cuvil.constant"() {value = #cuvil.dense<"", [2, 3, 1] x f32, [1.0, 2.0, 3.0, 4.0, 5.0, 1.0]>} : () -> !cuvil.tensor<[2, 3, 1] x f32>
+    %1 = "cuvil.conv"(%arg0, %0) {dilations = array<i64: 1>, groups = 1 : i64, has_bias = false, pads_hi = array<i64: 0>, pads_lo = array<i64: 0>, strides = array<i64: 1>} : (!cuvil.tensor<[n, 3, 5] x f32>, !cuvil.tensor<[2, 3, 1] x f32>) -> !cuvil.tensor<[n, 2, 5] x f32>
+    %2 = "cuvil.constant"() {value = #cuvil.dense<"", [2, 1] x f32, [1.0, 2.0]>} : () -> !cuvil.tensor<[2, 1] x f32>
+    %3 = "cuvil.broadcast"(%2) {shape = #cuvil.dims<[n, 2, 5]>} : (!cuvil.tensor<[2, 1] x f32>) -> !cuvil.tensor<[n, 2, 5] x f32>
+    %4 = "cuvil.add"(%3, %1) : (!cuvil.tensor<[n, 2, 5] x f32>, !cuvil.tensor<[n, 2, 5] x f32>) -> !cuvil.tensor<[n, 2, 5] x f32>
+    "func.return"(%4) : (!cuvil.tensor<[n, 2, 5] x f32>) -> ()
+// AFTER
+  ^bb0(%arg0: !cuvil.tensor<[n, 3, 5] x f32>):
+    %0 = "cuvil.constant"() {value = #cuvil.dense<"", [2, 3, 1] x f32, [1.0, 2.0, 3.0, 4.0, 5.0, 1.0]>} : () -> !cuvil.tensor<[2, 3, 1] x f32>
+    %1 = "cuvil.constant"() {value = #cuvil.dense<".bias", [2] x f32, [1.0, 2.0]>} : () -> !cuvil.tensor<[2] x f32>
+    %2 = "cuvil.conv"(%arg0, %0, %1) {dilations = array<i64: 1>, groups = 1 : i64, has_bias = true, pads_hi = array<i64: 0>, pads_lo = array<i64: 0>, strides = array<i64: 1>} : (!cuvil.tensor<[n, 3, 5] x f32>, !cuvil.tensor<[2, 3, 1] x f32>, !cuvil.tensor<[2] x f32>) -> !cuvil.tensor<[n, 2, 5] x f32>
+    "func.return"(%2) : (!cuvil.tensor<[n, 2, 5] x f32>) -> ()
+
+// RULE bias-into-conv
+  ^bb0(%arg0: !cuvil.tensor<[n, 3, 5] x f32>):
+    %0 = "cuvil.constant"() {value = #cuvil.dense<"", [2, 3, 1] x f32, [1.0, 2.0, 3.0, 4.0, 5.0, 1.0]>} : () -> !cuvil.tensor<[2, 3, 1] x f32>
+    %1 = "cuvil.constant"() {value = #cuvil.dense<"", [2] x f32, [0.5, -1.0]>} : () -> !cuvil.tensor<[2] x f32>
+    %2 = "cuvil.conv"(%arg0, %0, %1) {dilations = array<i64: 1>, groups = 1 : i64, has_bias = true, pads_hi = array<i64: 0>, pads_lo = array<i64: 0>, strides = array<i64: 1>} : (!cuvil.tensor<[n, 3, 5] x f32>, !cuvil.tensor<[2, 3, 1] x f32>, !cuvil.tensor<[2] x f32>) -> !cuvil.tensor<[n, 2, 5] x f32>
+    %3 = "cuvil.constant"() {value = #cuvil.dense<"", [2, 1] x f32, [1.0, 2.0]>} : () -> !cuvil.tensor<[2, 1] x f32>
+    %4 = "cuvil.broadcast"(%3) {shape = #cuvil.dims<[n, 2, 5]>} : (!cuvil.tensor<[2, 1] x f32>) -> !cuvil.tensor<[n, 2, 5] x f32>
+    %5 = "cuvil.add"(%2, %4) : (!cuvil.tensor<[n, 2, 5] x f32>, !cuvil.tensor<[n, 2, 5] x f32>) -> !cuvil.tensor<[n, 2, 5] x f32>
+    "func.return"(%5) : (!cuvil.tensor<[n, 2, 5] x f32>) -> ()
+// AFTER
+  ^bb0(%arg0: !cuvil.tensor<[n, 3, 5] x f32>):
+    %0 = "cuvil.constant"() {value = #cuvil.dense<"", [2, 3, 1] x f32, [1.0, 2.0, 3.0, 4.0, 5.0, 1.0]>} : () -> !cuvil.tensor<[2, 3, 1] x f32>
+    %1 = "cuvil.constant"() {value = #cuvil.dense<".bias", [2] x f32, [1.5, 1.0]>} : () -> !cuvil.tensor<[2] x f32>
+    %2 = "cuvil.conv"(%arg0, %0, %1) {dilations = array<i64: 1>, groups = 1 : i64, has_bias = true, pads_hi = array<i64: 0>, pads_lo = array<i64: 0>, strides = array<i64: 1>} : (!cuvil.tensor<[n, 3, 5] x f32>, !cuvil.tensor<[2, 3, 1] x f32>, !cuvil.tensor<[2] x f32>) -> !cuvil.tensor<[n, 2, 5] x f32>
+    "func.return"(%2) : (!cuvil.tensor<[n, 2, 5] x f32>) -> ()
+
+// RULE bias-into-conv
+  ^bb0(%arg0: !cuvil.tensor<[n, 3, 5] x f32>):
+    %0 = "cuvil.constant"() {value = #cuvil.dense<"", [2, 3, 1] x f32, [1.0, 2.0, 3.0, 4.0, 5.0, 1.0]>} : () -> !cuvil.tensor<[2, 3, 1] x f32>
+    %1 = "cuvil.conv"(%arg0, %0) {dilations = array<i64: 1>, groups = 1 : i64, has_bias = false, pads_hi = array<i64: 0>, pads_lo = array<i64: 0>, strides = array<i64: 1>} : (!cuvil.tensor<[n, 3, 5] x f32>, !cuvil.tensor<[2, 3, 1] x f32>) -> !cuvil.tensor<[n, 2, 5] x f32>
+    %2 = "cuvil.constant"() {value = #cuvil.dense<"", [2, 1] x f32, [1.0, 2.0]>} : () -> !cuvil.tensor<[2, 1] x f32>
+    %3 = "cuvil.broadcast"(%2) {shape = #cuvil.dims<[n, 2, 5]>} : (!cuvil.tensor<[2, 1] x f32>) -> !cuvil.tensor<[n, 2, 5] x f32>
+    %4 = "cuvil.add"(%1, %3) : (!cuvil.tensor<[n, 2, 5] x f32>, !cuvil.tensor<[n, 2, 5] x f32>) -> !cuvil.tensor<[n, 2, 5] x f32>
+    "func.return"(%4, %1) : (!cuvil.tensor<[n, 2, 5] x f32>, !cuvil.tensor<[n, 2, 5] x f32>) -> ()
+// REFUSED the convolution has another user
+
+// RULE bias-into-conv
+  ^bb0(%arg0: !cuvil.tensor<[n, 3, 5] x f32>, %arg1: !cuvil.tensor<[n, 2, 5] x f32>):
+    %0 = "cuvil.constant"() {value = #cuvil.dense<"", [2, 3, 1] x f32, [1.0, 2.0, 3.0, 4.0, 5.0, 1.0]>} : () -> !cuvil.tensor<[2, 3, 1] x f32>
+    %1 = "cuvil.conv"(%arg0, %0) {dilations = array<i64: 1>, groups = 1 : i64, has_bias = false, pads_hi = array<i64: 0>, pads_lo = array<i64: 0>, strides = array<i64: 1>} : (!cuvil.tensor<[n, 3, 5] x f32>, !cuvil.tensor<[2, 3, 1] x f32>) -> !cuvil.tensor<[n, 2, 5] x f32>
+    %2 = "cuvil.add"(%1, %arg1) : (!cuvil.tensor<[n, 2, 5] x f32>, !cuvil.tensor<[n, 2, 5] x f32>) -> !cuvil.tensor<[n, 2, 5] x f32>
+    "func.return"(%2) : (!cuvil.tensor<[n, 2, 5] x f32>) -> ()
+// REFUSED what is added is not constant per channel
+
+// RULE bias-into-conv
+  ^bb0(%arg0: !cuvil.tensor<[n, 3, 5] x f32>, %arg1: !cuvil.tensor<[2] x f32>):
+    %0 = "cuvil.constant"() {value = #cuvil.dense<"", [2, 3, 1] x f32, [1.0, 2.0, 3.0, 4.0, 5.0, 1.0]>} : () -> !cuvil.tensor<[2, 3, 1] x f32>
+    %1 = "cuvil.conv"(%arg0, %0, %arg1) {dilations = array<i64: 1>, groups = 1 : i64, has_bias = true, pads_hi = array<i64: 0>, pads_lo = array<i64: 0>, strides = array<i64: 1>} : (!cuvil.tensor<[n, 3, 5] x f32>, !cuvil.tensor<[2, 3, 1] x f32>, !cuvil.tensor<[2] x f32>) -> !cuvil.tensor<[n, 2, 5] x f32>
+    %2 = "cuvil.constant"() {value = #cuvil.dense<"", [2, 1] x f32, [1.0, 2.0]>} : () -> !cuvil.tensor<[2, 1] x f32>
+    %3 = "cuvil.broadcast"(%2) {shape = #cuvil.dims<[n, 2, 5]>} : (!cuvil.tensor<[2, 1] x f32>) -> !cuvil.tensor<[n, 2, 5] x f32>
+    %4 = "cuvil.add"(%1, %3) : (!cuvil.tensor<[n, 2, 5] x f32>, !cuvil.tensor<[n, 2, 5] x f32>) -> !cuvil.tensor<[n, 2, 5] x f32>
+    "func.return"(%4) : (!cuvil.tensor<[n, 2, 5] x f32>) -> ()
+// REFUSED the convolution's own bias is not constant
+
+// RULE bias-into-conv
+  ^bb0(%arg0: !cuvil.tensor<[n, 2, 5] x f32>, %arg1: !cuvil.tensor<[n, 2, 5] x f32>):
+    %0 = "cuvil.add"(%arg0, %arg1) : (!cuvil.tensor<[n, 2, 5] x f32>, !cuvil.tensor<[n, 2, 5] x f32>) -> !cuvil.tensor<[n, 2, 5] x f32>
+    "func.return"(%0) : (!cuvil.tensor<[n, 2, 5] x f32>) -> ()
+// REFUSED no operand is a convolution

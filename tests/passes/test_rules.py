@@ -24,6 +24,7 @@ RULES: dict[str, Rule] = {
     for rule in (
         *movement.RULES, *fold.RULES, *algebra.RULES, *decompose.RULES, *attention.RULES,
         *attention.OUTPUT_RULES, *contraction.FOLD_RULES, *contraction.MERGE_RULES,
+        *contraction.BIAS_RULES,
         *layout.TURN_RULES, *layout.SINK_RULES, *control.RULES,
     )
 }  # fmt: skip
@@ -92,3 +93,11 @@ def test_every_rule_has_its_cases() -> None:
     may_refuse = {n for n, r in RULES.items() if "Refusal(" in inspect.getsource(r.apply)}
     assert not sorted(may_refuse - refuses)
     assert not sorted((fires | refuses) - set(RULES))
+
+
+def test_an_operator_whose_other_user_is_gone_is_tried_again() -> None:
+    """scale-before-shift leaves the old sum dead; only without it may the scale be a weight's."""
+    (case,) = [c for c in CASES if c.rule == "scale-before-shift" and c.after][:1]
+    module = case.module
+    apply_rules(Rewriter(module.main), contraction.FOLD_RULES)
+    assert "cuvil.mul" not in [op.name for op in module.main.body.ops]

@@ -192,7 +192,7 @@ WRITERS: Mapping[str, Writer] = {
     "materialize": lambda s, op: [s.name(op.operands[0])],
     "neg": Map(_negative, WIDE),
     "abs": Map(_absolute, WIDE),
-    "sign": plain("Sign"),
+    "sign": plain("Sign", _IN_F32),  # ONNX Runtime loses NaN of float16
     **{
         short: plain(name)
         for short, name in {

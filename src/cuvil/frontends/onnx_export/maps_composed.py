@@ -143,12 +143,27 @@ def _mod(s: Scope, op: Op, t: DType, a: list[str]) -> str:
 
 
 def _floordiv(s: Scope, op: Op, t: DType, a: list[str]) -> str:
-    rest = _mod(s, op, t, a)
     if not t.is_float:
-        return _div(s, op, t, [s.node("Sub", a[0], rest), a[1]])
+        return _integer_floor(s, op, t, a)
+    rest = _mod(s, op, t, a)
     whole = s.node("Round", s.node("Div", s.node("Sub", a[0], rest), a[1]))
     straight = s.node("Div", *a)
     return s.node("Where", s.node("Equal", a[1], s.number(0, t)), straight, whole)
+
+
+def _integer_floor(s: Scope, op: Op, t: DType, a: list[str]) -> str:
+    """The truncated quotient, less one where it was rounded up."""
+    quotient = _div(s, op, t, a)
+    if t.kind == "u":
+        return quotient
+    zero = s.number(0, t)
+    rest = s.node("Sub", a[0], s.node("Mul", quotient, a[1]))
+    apart = s.node("Xor", s.node("Less", rest, zero), s.node("Less", a[1], zero))
+    up = s.node("And", apart, s.node("Not", s.node("Equal", rest, zero)))
+    out = s.node("Sub", quotient, s.cast(up, BOOL, t))
+    if _divides_safely(op, t):
+        return out
+    return s.node("Where", s.node("Equal", a[1], zero), zero, out)
 
 
 def _pow(s: Scope, op: Op, t: DType, a: list[str]) -> str:

@@ -112,15 +112,15 @@ def _instance_norm(scope: Scope, op: Op) -> list[str]:
     x = op.operands[0]
     dtype = F32 if x.type.dtype in (BF16, F16) else x.type.dtype
     source = scope.cast(scope.name(x), x.type.dtype, dtype)
-    if x.type.rank == 2:
-        source = scope.node("Unsqueeze", source, scope.ints([2]))
     channels = x.type.shape[1:2]
     parameters = _affine(scope, op, channels, dtype)
     if len(parameters) == 1:
         parameters.append(_full(scope, 0, channels, dtype))
-    made = scope.node("InstanceNormalization", source, *parameters, epsilon=op.attrs["eps"])
-    if x.type.rank == 2:
-        made = scope.node("Squeeze", made, scope.ints([2]))
+    if x.type.rank == 2:  # each element is its own mean
+        away = scope.node("Mul", scope.node("Sub", source, source), parameters[0])
+        made = scope.node("Add", away, parameters[1])
+    else:
+        made = scope.node("InstanceNormalization", source, *parameters, epsilon=op.attrs["eps"])
     return [scope.cast(made, dtype, x.type.dtype)]
 
 
