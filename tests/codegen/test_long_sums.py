@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
-import pytest
 import torch
 from torch.nn import functional as nn
 
@@ -17,30 +15,33 @@ _TENTHS = torch.full((COUNT,), 0.1)  # 0.1 added one by one gives 100958
 
 
 class _Of(torch.nn.Module):
-    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    def __init__(self, function: Callable[[torch.Tensor], object]) -> None:
         super().__init__()
         self.function = function
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: torch.Tensor) -> object:
         return self.function(x)
 
 
-def _near(function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor, **how: Any) -> None:
-    with cuvil.compile(_Of(function), (x,), verify=False, **how) as artifact:
-        got = artifact(x)
-    right = function(x.double())
-    np.testing.assert_allclose(got.double().numpy(), right.numpy(), rtol=4e-6)
+def _all_near(functions: Sequence[Callable[[torch.Tensor], torch.Tensor]]) -> None:
+    """Each of the tenths as in f64; all are compiled together."""
+    together = _Of(lambda x: [function(x) for function in functions])
+    with cuvil.compile(together, (_TENTHS,), verify=False) as artifact:
+        found = artifact(_TENTHS)
+    for number, (got, function) in enumerate(zip(found, functions, strict=True)):
+        right = function(_TENTHS.double())
+        np.testing.assert_allclose(got.double(), right, rtol=4e-6, err_msg=f"function {number}")
 
 
-@pytest.mark.parametrize("shape", [(COUNT,), (1000, 1000), (COUNT // 8, 8)])
-def test_sums_and_means_of_everything(shape: tuple[int, ...]) -> None:
-    _near(lambda x: torch.stack([x.sum(), x.mean(), x.square().sum()]), _TENTHS.view(shape))
-
-
-def test_sums_along_axes() -> None:
-    _near(lambda x: x.sum(0), _TENTHS.view(-1, 4))
-    _near(lambda x: x.sum((0, 2)), _TENTHS.view(-1, 5, 10))
-    _near(lambda x: x.mean(1), _TENTHS.view(10, -1))
+def test_sums_and_means_of_everything_and_along_axes() -> None:
+    whole = [
+        lambda x, s=s: torch.stack([x.view(s).sum(), x.view(s).mean(), x.view(s).square().sum()])
+        for s in ((COUNT,), (1000, 1000), (COUNT // 8, 8))
+    ]
+    _all_near([
+        *whole, lambda x: x.view(-1, 4).sum(0), lambda x: x.view(-1, 5, 10).sum((0, 2)),
+        lambda x: x.view(10, -1).mean(1),
+    ])  # fmt: skip
 
 
 def test_of_a_size_known_at_run_time() -> None:
@@ -61,9 +62,13 @@ def test_infinities_and_nans_of_long_sums() -> None:
     assert got[0] == np.inf and got[1].isnan() and got[2].isnan() and abs(got[3] - 25_000) < 0.1
 
 
-@pytest.mark.parametrize("channels", [1, 16])
-def test_averages_over_large_windows(channels: int) -> None:
-    side = int((COUNT // channels) ** 0.5)
-    x = torch.full((1, channels, side, side), 0.1)
-    _near(lambda x: nn.avg_pool2d(x, side - 1, 1), x)
-    _near(lambda x: nn.adaptive_avg_pool2d(x, 1), x)
+def test_averages_over_large_windows() -> None:
+    def image(x: torch.Tensor, channels: int) -> torch.Tensor:
+        side = int((COUNT // channels) ** 0.5)
+        return x[: channels * side * side].view(1, channels, side, side)
+
+    _all_near([
+        lambda x: nn.avg_pool2d(image(x, 1), 999, 1), lambda x: nn.avg_pool2d(image(x, 16), 249, 1),
+        lambda x: nn.adaptive_avg_pool2d(image(x, 1), 1),
+        lambda x: nn.adaptive_avg_pool2d(image(x, 16), 1),
+    ])  # fmt: skip

@@ -20,7 +20,7 @@ from cuvil.sym.expr import Dim, add, floordiv, maximum, mul
 
 Some = Sequence["Dim | None"]
 _FAR = 1 << 62
-_AXES = "-1 where an axis is out of range or given twice"
+AXES = "-1 where an axis is out of range or given twice"
 
 
 def chosen(n: Node, condition: Value, yes: Value, no: Value) -> Value:
@@ -108,7 +108,7 @@ class Cut:
         count = chosen(n, e.with_scalar("eq", step, 0), e.scalar(-1, I64), count)
         what = f"the size of the slice along axis {self.axis}"
         if valid is not None:
-            count, what = chosen(n, valid, count, e.scalar(-1, I64)), f"{what} ({_AXES})"
+            count, what = chosen(n, valid, count, e.scalar(-1, I64)), f"{what} ({AXES})"
         (size,) = n.bound([None], count, what, "slice")
         e.context.require(size, "<=", self.size, "Slice: a part of the axis")
         line = e.op("iota", shape=(size,), axis=0, dtype=I64)
@@ -187,7 +187,7 @@ def pads(n: Node, found: Some, vector: Value, valid: Value | None = None) -> lis
     both = e.op("concat", more, less, axis=0)
     what = "the padding, and what it crops"
     if valid is not None:
-        both, what = chosen(n, valid, both, e.scalar(-1, I64)), f"{what} ({_AXES})"
+        both, what = chosen(n, valid, both, e.scalar(-1, I64)), f"{what} ({AXES})"
     made = n.bound([None] * 2 * len(missing), both, what, "pad")
     signed = iter([add(a, mul(b, -1)) for a, b in zip(made, made[len(missing) :])])
     return [next(signed) if d is None else d for d in found]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from cuvil.frontends.onnx.node import Handler, Node
+from cuvil.frontends.onnx.run_time_axes import along, reduced
 from cuvil.ir.core import Value
 from cuvil.ir.types import BOOL, F64
-from cuvil.sym.expr import Dim, product
+from cuvil.sym.expr import Dim, maximum
 
 _AXES_INPUT_SINCE = {"ReduceSum": 13}
 
@@ -14,7 +15,8 @@ def _axes(n: Node) -> list[int]:
     """The axes, counted from the front; all where none are given, unless told to do nothing."""
     rank = n[0].type.rank
     if n.version >= _AXES_INPUT_SINCE.get(n.op, 18):
-        axes = n.static(1, "the axes") if n.has(1) else []
+        given = n.has(1) and n[1].type.elements != 0
+        axes = n.static(1, "the axes") if given else []
         if not axes and n.integer("noop_with_empty_axes", 0):
             return []
     else:
@@ -25,10 +27,17 @@ def _axes(n: Node) -> list[int]:
 
 
 def _reduce(n: Node, name: str, x: Value) -> Value:
+    keep = bool(n.integer("keepdims", 1))
+    if _are_data(n):
+        return reduced(n, x, keep, lambda v, a: n.e.op(name, v, axes=(a,), keepdims=True))
     axes = tuple(_axes(n))
-    if not axes:
-        return x
-    return n.e.op(name, x, axes=axes, keepdims=bool(n.integer("keepdims", 1)))
+    return n.e.op(name, x, axes=axes, keepdims=keep) if axes else x
+
+
+def _are_data(n: Node) -> bool:
+    """Whether the axes are found when the model runs."""
+    as_input = n.version >= _AXES_INPUT_SINCE.get(n.op, 18) and n.has(1)
+    return as_input and None in n.some(1, "the axes")
 
 
 def _plain(name: str, of_bool: str = "") -> Handler:
@@ -42,10 +51,10 @@ def _mean(n: Node) -> Value:
     x = n[0]
     if x.type.dtype.is_float:
         return _reduce(n, "reduce_mean", x)
-    axes = _axes(n)
-    count: Dim = product(x.type.shape[a] for a in axes)
     total = _reduce(n, "reduce_sum", x)
-    return n.e.map("div", total, n.e.cast(n.e.dims([count], scalar=True), x.type.dtype))
+    e, left = n.e, maximum(total.type.elements, 1)
+    count = e.map("div", e.dims([x.type.elements], scalar=True), e.dims([left], scalar=True))
+    return e.map("div", total, e.cast(count, x.type.dtype))
 
 
 def _l1(n: Node) -> Value:
@@ -71,15 +80,24 @@ def _log_sum(n: Node) -> Value:
 
 
 def _log_sum_exp(n: Node) -> Value:
-    """log(sum(exp(x - m))) + m with m the maximum, 0 in its place where it is infinite."""
-    x, e, axes = _real(n), n.e, tuple(_axes(n))
+    x, e, keep = _real(n), n.e, bool(n.integer("keepdims", 1))
+    if _are_data(n):
+        out = reduced(n, x, keep, lambda v, a: _log_sum_exp_over(n, v, (a,)))
+        return e.cast(out, n.dtype())
+    axes = tuple(_axes(n))
     if not axes:
         return e.cast(e.op("log", e.op("exp", x)), n.dtype())
+    out = e.cast(_log_sum_exp_over(n, x, axes), n.dtype())
+    return out if keep else e.squeeze(out, axes)
+
+
+def _log_sum_exp_over(n: Node, x: Value, axes: tuple[int, ...]) -> Value:
+    """log(sum(exp(x - m))) + m with m the maximum, 0 in its place where it is infinite."""
+    e = n.e
     top = e.op("reduce_max", x, axes=axes, keepdims=True)
     top = e.map("select", e.op("isinf", top), e.scalar(0, x.type.dtype), top)
     total = e.op("reduce_sum", e.op("exp", e.map("sub", x, top)), axes=axes, keepdims=True)
-    out = e.cast(e.op("add", e.op("log", total), top), n.dtype())
-    return out if n.integer("keepdims", 1) else e.squeeze(out, axes)
+    return e.op("add", e.op("log", total), top)
 
 
 def _arg(name: str) -> Handler:
@@ -92,15 +110,9 @@ def _arg(name: str) -> Handler:
 
 
 def _cumsum(n: Node) -> Value:
-    axis = n.count(n.static(1, "the axis")[0], n[0].type.rank)
-    exclusive = bool(n.integer("exclusive", 0)) or None
-    return n.e.op(
-        "cumsum",
-        n[0],
-        axis=axis,
-        exclusive=exclusive,
-        reverse=bool(n.integer("reverse", 0)) or None,
-    )
+    ways = {name: bool(n.integer(name, 0)) or None for name in ("exclusive", "reverse")}
+    x = n[0]
+    return along(n, 1, x.type.rank, lambda axis: n.e.op("cumsum", x, axis=axis, **ways))
 
 
 def _topk(n: Node) -> list[Value]:

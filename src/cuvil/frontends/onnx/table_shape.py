@@ -10,6 +10,7 @@ import numpy as np
 from cuvil.errors import InvalidModelError
 from cuvil.frontends.onnx.node import Handler, Node
 from cuvil.frontends.onnx.run_time import expanded, range_size, reshaped
+from cuvil.frontends.onnx.run_time_axes import squeezed, unsqueezed
 from cuvil.frontends.onnx.types import dtype_from, tensor_array
 from cuvil.ir.core import Value
 from cuvil.ir.types import I64, Shape
@@ -85,9 +86,15 @@ def _given_axes(n: Node) -> list[int] | None:
     return n.static(1, "the axes") if n.has(1) else None
 
 
+def _are_data(n: Node) -> bool:
+    return n.version >= 13 and n.has(1) and None in n.some(1, "the axes")
+
+
 def _squeeze(n: Node) -> Value:
     """Without axes every dim of size 1 goes; a symbolic one stays, and must not be 1."""
     x = n[0]
+    if _are_data(n):
+        return squeezed(n, x, 1)
     axes = _given_axes(n)
     if axes is not None:
         return n.e.squeeze(x, [n.count(a, x.type.rank) for a in axes])
@@ -99,6 +106,8 @@ def _squeeze(n: Node) -> Value:
 
 def _unsqueeze(n: Node) -> Value:
     x = n[0]
+    if _are_data(n):
+        return unsqueezed(n, x, 1)
     axes = _given_axes(n)
     if axes is None:
         raise InvalidModelError("Unsqueeze needs axes")
@@ -113,9 +122,30 @@ def _unsqueeze(n: Node) -> Value:
 def _expand(n: Node) -> Value:
     what = "the target shape"
     found = n.some(1, what)
-    target = tuple(expanded(n, found, what) if None in found else n.dims(1, what))
-    shape = n.e.context.broadcast([n[0].type.shape, target], "Expand")
-    return n.e.broadcast(n[0], shape)
+    target = list(expanded(n, found, what) if None in found else n.dims(1, what))
+    x, rank = n[0], n[0].type.rank
+    for axis in range(max(rank - len(target), 0), rank):
+        at = axis - rank + len(target)
+        x, target[at] = _stretched(n, x, axis, target[at])
+    shape = n.e.context.broadcast([x.type.shape, tuple(target)], "Expand")
+    return n.e.broadcast(x, shape)
+
+
+def _stretched(n: Node, x: Value, axis: int, size: Dim) -> tuple[Value, Dim]:
+    """x and the size to expand it to along an axis, where one of the sizes is known, is not 1, and
+    the other is a symbol that may be 1."""
+    e, have = n.e, x.type.shape[axis]
+    known, other = (have, size) if isinstance(have, int) else (size, have)
+    may_be_one = isinstance(other, Expr) and not e.context.facts.less(1, other)
+    if not isinstance(known, int) or known < 2 or not may_be_one:
+        return x, size
+    either = mul(add(other, -1), add(other, -known))
+    e.context.require(either, "==", 0, f"Expand: dimension {axis} is 1 or {known}")
+    if isinstance(have, int):
+        return x, 1
+    line = e.op("iota", shape=(known,), axis=0, dtype=I64)
+    at = e.map("min", line, e.dims([add(have, -1)], scalar=True))
+    return e.op("gather", x, at, axis=axis), known
 
 
 def _tile(n: Node) -> Value:

@@ -7,16 +7,35 @@ import math
 import numpy as np
 
 from cuvil.errors import InvalidModelError
+from cuvil.frontends.formula import Term
 from cuvil.frontends.onnx.node import Handler, Node, Refused
+from cuvil.frontends.onnx.run_time_axes import along
+from cuvil.frontends.sampling import size_term
 from cuvil.ir.core import Value
-from cuvil.ir.types import I64
-from cuvil.sym.expr import Dim, add, floordiv, product
+from cuvil.ir.types import F64, I64, DType
+from cuvil.sym.expr import Dim, add, floordiv, maximum, minimum, mul, product
+
+_Waves = tuple[Value, Value]  # cosines and sines
 
 
-def _transform(n: Node, real: Value, imag: Value | None, rows: np.ndarray) -> Value:
-    """[..., N] times exp(i * rows) [N, bins]: [..., bins, 2], real and imaginary parts."""
-    e, kind = n.e, real.type.dtype
-    cos, sin = (e.weight(f(rows).astype(kind.numpy)) for f in (np.cos, np.sin))
+def _waves(n: Node, kind: DType, length: Dim, rows: Dim, columns: Dim, sign: int) -> _Waves:
+    """Cosine and sine of sign * 2 pi i k / length, [rows, columns], from exact remainders."""
+    e = n.e
+    if isinstance(length, int) and isinstance(rows, int) and isinstance(columns, int):
+        turns = np.outer(np.arange(rows), np.arange(columns)) % max(length, 1)
+        angle = turns * (sign * 2 * np.pi / max(length, 1))
+        cos, sin = (e.weight(f(angle).astype(kind.numpy)) for f in (np.cos, np.sin))
+        return cos, sin
+    i, k = (e.op("iota", shape=(rows, columns), axis=axis, dtype=I64) for axis in (0, 1))
+    whole = e.dims([maximum(length, 1)], scalar=True)
+    place = Term(e, e.map("mod", e.op("mul", i, k), whole)).cast(F64)
+    term = place * (sign * 2 * np.pi) / Term(e, whole).cast(F64)
+    return term.map("cos").cast(kind).value, term.map("sin").cast(kind).value
+
+
+def _transform(n: Node, real: Value, imag: Value | None, waves: _Waves) -> Value:
+    """[..., N] times waves [N, bins]: [..., bins, 2], real and imaginary parts."""
+    e, (cos, sin) = n.e, waves
     re, im = e.op("matmul", real, cos), e.op("matmul", real, sin)
     if imag is not None:
         re = e.op("sub", re, e.op("matmul", imag, sin))
@@ -34,62 +53,68 @@ def _parts(n: Node, x: Value) -> tuple[Value, Value | None]:
     return parts[0], parts[1] if count == 2 else None
 
 
-def _fitted(n: Node, x: Value, axis: int, length: int) -> Value:
+def _fitted(n: Node, x: Value, axis: int, length: Dim) -> Value:
     """Cut or padded with zeros at the end to a length."""
-    size = n.size(x.type.shape, axis, "the length of the signal")
+    size = x.type.shape[axis]
     if size == length:
         return x
-    hi = [0] * x.type.rank
-    hi[axis] = length - size
-    return n.e.op("pad", x, lo=(0,) * x.type.rank, hi=tuple(hi))
+    kept = n.e.simplify(minimum(size, length))
+    hi: list[Dim] = [0] * x.type.rank
+    hi[axis] = n.e.simplify(add(length, mul(kept, -1)))
+    start, shape = [0] * x.type.rank, list(x.type.shape)
+    shape[axis] = kept
+    part = n.e.op(
+        "slice", x, start=tuple(start), size=tuple(shape), step=(1,) * x.type.rank
+    )
+    return n.e.op("pad", part, lo=tuple(start), hi=tuple(hi))
 
 
 def _dft(n: Node) -> Value:
     """DFT-20: exp(-2 pi i k t / N), inverse with + and 1 / N."""
+    rank = n[0].type.rank
+    if n.version < 20:
+        return _dft_along(n, n.axis("axis", 1, rank))
+    if not n.has(2):
+        return _dft_along(n, rank - 2)
+    return along(n, 2, rank, lambda axis: _dft_along(n, axis), rank - 1)
+
+
+def _dft_along(n: Node, axis: int) -> Value:
     e, x = n.e, n[0]
     rank = x.type.rank
-    if n.version >= 20:
-        axis = n.count(n.static(2, "the axis")[0] if n.has(2) else -2, rank)
-    else:
-        axis = n.axis("axis", 1, rank)
     inverse, onesided = bool(n.integer("inverse", 0)), bool(n.integer("onesided", 0))
-    length = n.static(1, "the length")[0] if n.has(1) else None
-    size = n.size(x.type.shape, axis, "the length of the signal")
-    if length is None:
-        length = 2 * (size - 1) if inverse and onesided else size
-    bins = length // 2 + 1 if onesided else length
+    size = x.type.shape[axis]
+    length = size
+    if n.has(1):
+        length = n.sizes(1, "the length")[0]
+    elif inverse and onesided:
+        length = e.simplify(mul(add(size, -1), 2))
+    bins = e.simplify(add(floordiv(length, 2), 1)) if onesided else length
     order = [*(i for i in range(rank - 1) if i != axis), axis, rank - 1]
     moved = e.transpose(x, order)
     moved = _fitted(n, moved, rank - 2, bins if inverse and onesided else length)
     back = [order.index(i) for i in range(rank)]
     real, imag = _parts(n, moved)
-    angle = 2 * np.pi * np.outer(np.arange(length), np.arange(bins)) / max(length, 1)
     if inverse and onesided:
-        return e.transpose(_real_inverse(n, real, imag, angle.T, length), back)
-    out = _transform(n, real, imag, angle if inverse else -angle)
+        return e.transpose(_real_inverse(n, real, imag, bins, length), back)
+    waves = _waves(n, x.type.dtype, length, length, bins, 1 if inverse else -1)
+    out = Term(e, _transform(n, real, imag, waves))
     if inverse:
-        out = e.with_scalar("div", out, length)
-    return e.transpose(out, back)
+        out = out / size_term(e, length, real.type.dtype)
+    return e.transpose(out.value, back)
 
 
-def _real_inverse(
-    n: Node,
-    real: Value,
-    imag: Value | None,
-    angle: np.ndarray,
-    length: int,
-) -> Value:
+def _real_inverse(n: Node, real: Value, imag: Value | None, bins: Dim, length: Dim) -> Value:
     """The real signal of half a spectrum: bins that stand for two count twice."""
-    e = n.e
-    twice = np.full((angle.shape[0], 1), 2.0)
-    twice[0] = 1
-    if length % 2 == 0:
-        twice[-1] = 1
-    kind = real.type.dtype.numpy
-    out = e.op("matmul", real, e.weight((twice * np.cos(angle) / length).astype(kind)))
+    e, kind = n.e, real.type.dtype
+    line = Term(e, e.op("iota", shape=(bins,), axis=0, dtype=I64))
+    once = line.equals(0) | (line * 2).equals(size_term(e, length, I64))
+    scale = size_term(e, length, kind)
+    weight = once.where(1.0 / scale, 2.0 / scale)
+    cos, sin = _waves(n, kind, length, bins, length, 1)
+    out = e.op("matmul", e.map("mul", real, weight.value), cos)
     if imag is not None:
-        sines = e.weight((twice * np.sin(angle) / length).astype(kind))
-        out = e.op("sub", out, e.op("matmul", imag, sines))
+        out = e.op("sub", out, e.op("matmul", e.map("mul", imag, weight.value), sin))
     return e.unsqueeze(out, -1)
 
 
@@ -113,17 +138,19 @@ def _stft(n: Node) -> Value:
     if n.has(2):
         parts = [e.map("mul", v, n[2]) if v is not None else None for v in parts]
     bins = length // 2 + 1 if n.integer("onesided", 1) else length
-    angle = -2 * np.pi * np.outer(np.arange(length), np.arange(bins)) / length
     real, imag = parts
     assert real is not None
-    return _transform(n, real, imag, angle)
+    return _transform(n, real, imag, _waves(n, x.type.dtype, length, length, bins, -1))
 
 
 def _cumprod(n: Node) -> Value:
+    x = n[0]
+    return along(n, 1, x.type.rank, lambda axis: _cumprod_along(n, x, axis))
+
+
+def _cumprod_along(n: Node, x: Value, axis: int) -> Value:
     """Running products in log2(n) steps: each multiplies by the product 1, 2, 4 ... before."""
-    e, x = n.e, n[0]
-    rank = x.type.rank
-    axis = n.count(n.static(1, "the axis")[0], rank)
+    e, rank = n.e, x.type.rank
     size = n.size(x.type.shape, axis, "the length along the axis")
     backwards = bool(n.integer("reverse", 0))
 

@@ -58,11 +58,16 @@ def scalar_result(
 def _integer(
     e: Emitter, symbols: TorchSymbols, key: str, args: Sequence[Any], meta: torch.SymInt
 ) -> Dim | Value:
+    reads = key in ("item", "_local_scalar_dense") and isinstance(args[0], Value)
     try:
-        return symbols.dim(meta)
+        dim = symbols.dim(meta)
     except Untranslatable:
         pass
-    if key in ("item", "_local_scalar_dense") and isinstance(args[0], Value):
+    else:
+        if reads:
+            _require_equal(e, args[0], dim)
+        return dim
+    if reads:
         known = e.known(args[0])
         if known is not None and len(known) == 1:
             symbols.bind(meta, known[0])
@@ -93,10 +98,22 @@ def _read(e: Emitter, symbols: TorchSymbols, value: Value, meta: torch.SymInt) -
     return dim
 
 
+def _require_equal(e: Emitter, value: Value, dim: Dim) -> None:
+    """Torch writes a number that the model asserts to equal another as that other: what is in the
+    tensor must be it."""
+    if e.known(value) != [dim]:
+        same = e.map("eq", e.cast(e.reshape(value, ()), I64), e.dims([dim], scalar=True))
+        _require(e, same)
+
+
 def require_truth(e: Emitter, node: Node, value: Callable[[Any], Any]) -> None:
     """Demand at run time that a comparison with numbers of a tensor's data holds. Raises Refused
     where the condition is none."""
-    flag = e.reshape(_truth(e, node, value), (1,))
+    _require(e, _truth(e, node, value))
+
+
+def _require(e: Emitter, condition: Value) -> None:
+    flag = e.reshape(condition, (1,))
     (holds,) = e.bind(e.cast(flag, I64), ["holds"], "whether the model's assertion holds", [1])
     e.context.require(holds, ">=", 1, "an assertion of the model about its data")
 

@@ -18,6 +18,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from cuvil.errors import UnsupportedNode, UnsupportedOpError
+from cuvil.frontends.torch_export.gaussian_loss import gaussian_nll_loss
 from cuvil.frontends.torch_export.least_squares import least_squares
 from cuvil.frontends.torch_export.places import user_line
 
@@ -129,6 +130,7 @@ class _KeptWhole(TorchFunctionMode):
         for runs in (torch.functional.unique_consecutive, torch.Tensor.unique_consecutive):
             self.routes[runs] = functools.partial(_from_front, runs)
         self.routes[torch.linalg.lstsq] = least_squares
+        self.routes[torch.nn.functional.gaussian_nll_loss] = gaussian_nll_loss
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
