@@ -38,6 +38,16 @@ def test_reductions_over_axes_that_are_data(folder: Path, op: str, keep: int) ->
         m.refuses(data(4, 3, 2), axes, words=AXES)
 
 
+def test_reductions_over_some_number_of_axes(folder: Path) -> None:  # noqa: F811
+    m = Model(
+        folder, "ReduceSum", {"x": (FLOAT, ["n", 3, 2]), "axes": (INT64, ["k"])},
+        lambda x, axes: np.sum(x, axis=tuple(axes) if axes.size else None, keepdims=True),
+    )  # fmt: skip
+    for axes in ([], [1], [2, 0], [-1, 1, 0]):
+        m(data(4, 3, 2), np.array(axes, np.int64))
+    m.refuses(data(4, 3, 2), [1, 1, 1, 1], words=AXES)
+
+
 def test_dims_of_one_come_and_go_where_data_says(folder: Path) -> None:  # noqa: F811
     m = Model(folder, "Squeeze", {"x": (FLOAT, ["n", 1, "k"]), "axes": (INT64, [1])},
               lambda x, axes: np.squeeze(x, int(axes[0])))  # fmt: skip

@@ -59,8 +59,12 @@ def _at(n: Node, mask: Value, axis: int) -> Value:
 
 
 def reduced(n: Node, x: Value, keep: bool, over: Callable[[Value, int], Value]) -> Value:
-    """``over`` one axis after the other of those in input 1; it keeps the axis."""
-    mask = _mask(n, 1, x.type.rank)
+    """``over`` one axis after the other of those in input 1; it keeps the axis. Without any, all
+    are reduced, unless an attribute says otherwise."""
+    mask, count = _mask(n, 1, x.type.rank), n[1].type.elements
+    if not isinstance(count, int) and not n.integer("noop_with_empty_axes", 0):
+        none = n.e.with_scalar("eq", n.e.dims([count], scalar=True), 0)
+        mask = n.e.map("or", mask, none)
     for axis in range(x.type.rank):
         made, same = functools.partial(_one, over, x, axis), functools.partial(list, [x])
         x = _if(n, _at(n, mask, axis), made, same)[0]

@@ -37,7 +37,9 @@ def _reduce(n: Node, name: str, x: Value) -> Value:
 def _are_data(n: Node) -> bool:
     """Whether the axes are found when the model runs."""
     as_input = n.version >= _AXES_INPUT_SINCE.get(n.op, 18) and n.has(1)
-    return as_input and None in n.some(1, "the axes")
+    return as_input and (
+        not isinstance(n[1].type.elements, int) or None in n.some(1, "the axes")
+    )
 
 
 def _plain(name: str, of_bool: str = "") -> Handler:
