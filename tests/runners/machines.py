@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import shutil
 from typing import Any
@@ -47,9 +48,19 @@ def mixed() -> tuple[torch.nn.Module, Array, Array]:
     model = Mixed().eval()
     x = torch.randn(2, 3, 20, 20)
     with torch.no_grad():
-        want = Mixed().eval()
-        want.load_state_dict(model.state_dict())
-        return model, x.numpy(), want.double()(x.double()).numpy()
+        want = copy.deepcopy(model).double()(x.double()).numpy()
+    return model, x.numpy(), want
+
+
+@functools.cache
+def products() -> tuple[torch.nn.Module, Array, Array]:
+    """Two products of sizes that fill no tile, which bf16 can do, as f64 arithmetic has them."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(74, 45), torch.nn.ReLU(), torch.nn.Linear(45, 38))
+    x = torch.randn(13, 74)
+    with torch.no_grad():
+        want = copy.deepcopy(model).double()(x.double()).numpy()
+    return model.eval(), x.numpy(), want
 
 
 @functools.cache

@@ -14,7 +14,7 @@ from cuvil.package.format import open_package
 from cuvil.runners.built import Built
 from cuvil.runners.emulated import Emulator
 from cuvil.target.registry import TARGETS
-from tests.runners.machines import bytes_product, mixed, needs
+from tests.runners.machines import bytes_product, mixed, needs, products
 
 pytestmark = needs("qemu-aarch64")
 TARGET = TARGETS["aarch64-linux-gnu"]
@@ -66,7 +66,7 @@ def test_bytes_on_each_cpu(signed: bool) -> None:
 
 
 def test_bf16_on_each_cpu() -> None:
-    model, x, want = mixed()
+    model, x, want = products()
     built = _built(model, x, precision="bf16")
     for cpu, wanted in CPUS.items():
         variant, got = _on(cpu, built, x)

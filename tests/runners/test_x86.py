@@ -14,7 +14,7 @@ from cuvil.package.format import Package, open_package
 from cuvil.runners.emulated import Emulator
 from cuvil.runtime.cpu import cpu_flags
 from cuvil.target.registry import TARGETS
-from tests.runners.machines import bytes_product, mixed, needs
+from tests.runners.machines import bytes_product, mixed, needs, products
 
 TARGET = TARGETS["x86_64-linux-gnu"]
 # qemu's CPU and what is best of an f32 library, and of one with products of bytes, there.
@@ -77,7 +77,7 @@ def test_variants_for_bytes(
 
 
 def test_variants_for_bf16(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model, x, want = mixed()
+    model, x, want = products()
     path = _saved(tmp_path, model, x, precision="bf16")
     names = _runnable(open_package(path))
     for name in names:

@@ -17,5 +17,8 @@ def as_llvm(target: Target) -> Target:
 
 
 def llvm_targets(machines: Iterable[Target]) -> tuple[Target, ...]:
-    """A target of text for each machine that libraries are built for."""
-    return tuple(as_llvm(target) for target in machines if target.kind == "library")
+    """A target of text for each machine that libraries are built for, but for those with variants:
+    a text is for one CPU."""
+    return tuple(
+        as_llvm(target) for target in machines if target.kind == "library" and not target.variants
+    )
