@@ -50,18 +50,17 @@ static void cuvil_tile_row(const float *const *rows, ptrdiff_t taps, ptrdiff_t c
   cuvil_lanes sum[4][CUVIL_PANEL / CUVIL_LANES] = {0};
   for (ptrdiff_t t = 0; t < taps; ++t, rows += CUVIL_ROWS) {
     const float *a = *rows;
-    ptrdiff_t c = 0;
-    for (; c + 4 <= channels; c += 4, w += 4 * CUVIL_PANEL) {
+    for (ptrdiff_t left = channels / 4; left > 0; --left, a += 4, w += 4 * CUVIL_PANEL) {
       cuvil_lanes b[4][CUVIL_PANEL / CUVIL_LANES];
       memcpy(b, w, sizeof b);
       for (int k = 0; k < 4; ++k) {
-        for (int j = 0; j < CUVIL_PANEL / CUVIL_LANES; ++j) sum[k][j] += a[c + k] * b[k][j];
+        for (int j = 0; j < CUVIL_PANEL / CUVIL_LANES; ++j) sum[k][j] += a[k] * b[k][j];
       }
     }
-    for (; c < channels; ++c, w += CUVIL_PANEL) {
+    for (ptrdiff_t left = channels % 4; left > 0; --left, ++a, w += CUVIL_PANEL) {
       cuvil_lanes b[CUVIL_PANEL / CUVIL_LANES];
       memcpy(b, w, sizeof b);
-      for (int j = 0; j < CUVIL_PANEL / CUVIL_LANES; ++j) sum[0][j] += a[c] * b[j];
+      for (int j = 0; j < CUVIL_PANEL / CUVIL_LANES; ++j) sum[0][j] += *a * b[j];
     }
   }
   for (int j = 0; j < CUVIL_PANEL / CUVIL_LANES; ++j) sum[0][j] = (sum[0][j] + sum[1][j]) + (sum[2][j] + sum[3][j]);
@@ -69,27 +68,46 @@ static void cuvil_tile_row(const float *const *rows, ptrdiff_t taps, ptrdiff_t c
 }
 #endif
 
-// `count` rows (a constant where this is called) by four columns of a panel of `width` columns.
-static inline void cuvil_tile_four(const int count, const float *const *rows, ptrdiff_t taps,
-                                   ptrdiff_t channels, const float *w, ptrdiff_t width, float *tile) {
-  float sum[CUVIL_ROWS][4] = {{0}};
+// Four rows by four columns of a panel of `width` columns, in sixteen registers.
+static void cuvil_tile_square(const float *const *rows, ptrdiff_t taps, ptrdiff_t channels, const float *w,
+                              ptrdiff_t width, float *tile) {
+  float s00 = 0, s01 = 0, s02 = 0, s03 = 0, s10 = 0, s11 = 0, s12 = 0, s13 = 0;
+  float s20 = 0, s21 = 0, s22 = 0, s23 = 0, s30 = 0, s31 = 0, s32 = 0, s33 = 0;
   for (ptrdiff_t t = 0; t < taps; ++t, rows += CUVIL_ROWS) {
-    const float *a[CUVIL_ROWS];
-    for (int i = 0; i < count; ++i) a[i] = rows[i];
+    const float *a0 = rows[0], *a1 = rows[1], *a2 = rows[2], *a3 = rows[3];
     for (ptrdiff_t c = 0; c < channels; ++c, w += width) {
       const float b0 = w[0], b1 = w[1], b2 = w[2], b3 = w[3];
-      for (int i = 0; i < count; ++i) {
-        const float x = a[i][c];
-        sum[i][0] += x * b0;
-        sum[i][1] += x * b1;
-        sum[i][2] += x * b2;
-        sum[i][3] += x * b3;
-      }
+      float x = *a0++;
+      s00 += x * b0, s01 += x * b1, s02 += x * b2, s03 += x * b3;
+      x = *a1++;
+      s10 += x * b0, s11 += x * b1, s12 += x * b2, s13 += x * b3;
+      x = *a2++;
+      s20 += x * b0, s21 += x * b1, s22 += x * b2, s23 += x * b3;
+      x = *a3++;
+      s30 += x * b0, s31 += x * b1, s32 += x * b2, s33 += x * b3;
     }
   }
-  for (int i = 0; i < count; ++i) {
-    for (int j = 0; j < 4; ++j) tile[i * CUVIL_PANEL + j] = sum[i][j];
+  tile[0] = s00, tile[1] = s01, tile[2] = s02, tile[3] = s03;
+  tile += CUVIL_PANEL;
+  tile[0] = s10, tile[1] = s11, tile[2] = s12, tile[3] = s13;
+  tile += CUVIL_PANEL;
+  tile[0] = s20, tile[1] = s21, tile[2] = s22, tile[3] = s23;
+  tile += CUVIL_PANEL;
+  tile[0] = s30, tile[1] = s31, tile[2] = s32, tile[3] = s33;
+}
+
+// One row by four columns.
+static void cuvil_tile_line(const float *const *rows, ptrdiff_t taps, ptrdiff_t channels, const float *w,
+                            ptrdiff_t width, float *tile) {
+  float s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+  for (ptrdiff_t t = 0; t < taps; ++t, rows += CUVIL_ROWS) {
+    const float *a = rows[0];
+    for (ptrdiff_t c = 0; c < channels; ++c, w += width) {
+      const float x = *a++;
+      s0 += x * w[0], s1 += x * w[1], s2 += x * w[2], s3 += x * w[3];
+    }
   }
+  tile[0] = s0, tile[1] = s1, tile[2] = s2, tile[3] = s3;
 }
 
 // tile[i][j] = sum over taps and channels, for `count` rows and the `width` columns of a panel.
@@ -101,17 +119,19 @@ static void cuvil_tile(const float *const *rows, ptrdiff_t count, ptrdiff_t taps
       cuvil_tile_full(rows, taps, channels, w, tile);
       return;
     }
-    for (ptrdiff_t i = 0; i < count; ++i) cuvil_tile_row(rows + i, taps, channels, w, tile + i * CUVIL_PANEL);
+    for (ptrdiff_t i = 0; i < count; ++i) {
+      cuvil_tile_row(rows + i, taps, channels, w, tile + i * CUVIL_PANEL);
+    }
     return;
   }
 #endif
   for (ptrdiff_t j = 0; j < width; j += 4) {
-    if (count == CUVIL_ROWS) {
-      cuvil_tile_four(CUVIL_ROWS, rows, taps, channels, w + j, width, tile + j);
-    } else {
-      for (ptrdiff_t i = 0; i < count; ++i) {
-        cuvil_tile_four(1, rows + i, taps, channels, w + j, width, tile + i * CUVIL_PANEL + j);
-      }
+    ptrdiff_t i = 0;
+    for (; i + 4 <= count; i += 4) {
+      cuvil_tile_square(rows + i, taps, channels, w + j, width, tile + i * CUVIL_PANEL + j);
+    }
+    for (; i < count; ++i) {
+      cuvil_tile_line(rows + i, taps, channels, w + j, width, tile + i * CUVIL_PANEL + j);
     }
   }
 }
@@ -205,21 +225,23 @@ static void cuvil_depthwise(const float *const *taps, ptrdiff_t count, const flo
     return;
   }
 #endif
-  for (ptrdiff_t j = 0; j < columns; j += 4) {
-    const ptrdiff_t at = first + j, more = columns - j;
-    float s0 = 0.0f, s1 = 0.0f, s2 = 0.0f, s3 = 0.0f;
-    for (ptrdiff_t t = 0; t < count; ++t) {
-      const float *a = taps[t], *b = w + t * channels + at;
+  ptrdiff_t j = 0;
+  for (; j + 4 <= columns; j += 4) {
+    const float *b = w + first + j;
+    float s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+    for (ptrdiff_t t = 0; t < count; ++t, b += channels) {
+      const float *a = taps[t];
       if (!a) continue;
-      a += at;
-      s0 += a[0] * b[0];
-      if (more > 1) s1 += a[1] * b[1];
-      if (more > 2) s2 += a[2] * b[2];
-      if (more > 3) s3 += a[3] * b[3];
+      a += first + j;
+      s0 += a[0] * b[0], s1 += a[1] * b[1], s2 += a[2] * b[2], s3 += a[3] * b[3];
     }
-    tile[j] = s0;
-    tile[j + 1] = s1;
-    tile[j + 2] = s2;
-    tile[j + 3] = s3;
+    tile[j] = s0, tile[j + 1] = s1, tile[j + 2] = s2, tile[j + 3] = s3;
+  }
+  for (; j < columns; ++j) {
+    float sum = 0;
+    for (ptrdiff_t t = 0; t < count; ++t) {
+      if (taps[t]) sum += taps[t][first + j] * w[t * channels + first + j];
+    }
+    tile[j] = sum;
   }
 }
