@@ -2,6 +2,8 @@
    main, and words to the debugger (Arm, "Semihosting for AArch32 and AArch64", 2.0). */
 #include "board.h"
 
+#include <stddef.h>
+
 extern uint32_t data_start, data_end, data_load, bss_start, bss_end, stack_top;
 
 int main(void);
@@ -35,7 +37,7 @@ void board_exit(int status) {
 }
 
 /* The system timer counts down from its reload value, 24 bits. */
-#define SYSTICK ((volatile uint32_t *)0xe000e010)
+#define SYSTICK ((volatile uint32_t *)0xe000e010u)
 
 void board_start_clock(void) {
   SYSTICK[1] = 0xffffffu;
@@ -44,6 +46,18 @@ void board_start_clock(void) {
 }
 
 uint32_t board_ticks(void) { return 0xffffffu - SYSTICK[2]; }
+
+/* All of the C library that a model needs; compilers call these by themselves. */
+void *memcpy(void *to, const void *from, size_t size) {
+  char *target = to;
+  for (const char *source = from; size > 0; --size) *target++ = *source++;
+  return to;
+}
+
+void *memset(void *to, int value, size_t size) {
+  for (char *target = to; size > 0; --size) *target++ = (char)value;
+  return to;
+}
 
 static void fault(void) {
   board_print("fault\n");

@@ -171,6 +171,9 @@ _HEAD = """
 #include <stdint.h>
 
 void *memcpy(void *, const void *, size_t);
+#if defined(__GNUC__)
+#define memcpy __builtin_memcpy /* with -ffreestanding too */
+#endif
 """
 
 
