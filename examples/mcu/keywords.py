@@ -2,9 +2,9 @@
 
     python keywords.py [FOLDER]
 
-Needs torch, and qemu-system-arm to run the program. The network is DS-CNN of Y. Zhang et al., "Hello
-Edge: keyword spotting on microcontrollers", 2017, with random weights: 12 words, 49 frames of 10
-cepstral coefficients.
+Needs torch, and qemu-system-arm to run the program. The network is DS-CNN of Y. Zhang et al.,
+"Hello Edge: keyword spotting on microcontrollers", 2017, with random weights: 12 words, 49 frames
+of 10 cepstral coefficients.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ from torch import nn
 import cuvil
 
 HERE = Path(__file__).resolve().parent
-CPU = ("-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m4+vfp4d16sp")
+COMPILER = (
+    sys.executable, "-m", "ziglang", "cc", "-target", "thumb-freestanding-eabihf",
+    "-mcpu=cortex_m4+vfp4d16sp", "-O2", "-g0", "-ffreestanding", "-Wl,-e,reset",
+)  # fmt: skip
 BOARD = ("qemu-system-arm", "-M", "mps2-an386", "-icount", "shift=0", "-nographic", "-monitor",
          "none", "-serial", "none", "-semihosting-config", "enable=on,target=native")  # fmt: skip
 
@@ -55,10 +58,10 @@ def build(folder: Path) -> tuple[Path, np.ndarray]:
     numbers = ", ".join(f"{float(x)!r}f" for x in sample.flatten())
     (folder / "sample.h").write_text(f"static const float sample[] = {{{numbers}}};\n")
     program = folder / "net.elf"
+    sources = [HERE / "main.c", HERE / "board.c", folder / "net.c"]
     subprocess.run(
-        [sys.executable, "-m", "ziglang", "cc", *CPU, "-O2", "-g0", "-ffreestanding",
-         "-I", str(folder), "-I", str(HERE), str(HERE / "main.c"), str(HERE / "board.c"), str(folder / "net.c"),
-         "-Wl,-e,reset", "-T", str(HERE / "mps2.ld"), "-o", str(program)],
+        [*COMPILER, "-I", str(folder), "-I", str(HERE), *map(str, sources), "-T",
+         str(HERE / "mps2.ld"), "-o", str(program)],
         check=True,
     )  # fmt: skip
     with torch.no_grad():

@@ -20,7 +20,8 @@ from cuvil.target.base import Target
 
 C_FLAGS = ("-std=c99", "-fno-sanitize=all", "-fno-stack-protector", "-g0")
 CORTEX_M4 = (
-    "-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m4+vfp4d16sp", "-Os", "-ffunction-sections",
+    "-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m4+vfp4d16sp", "-Os",
+    "-ffunction-sections",
 )  # fmt: skip
 _KEPT = 0x2  # SHF_ALLOC of the ELF specification: it is in memory when the program runs
 _NOBITS = 8  # SHT_NOBITS: it takes memory and no file

@@ -13,6 +13,7 @@ import typer
 
 from cuvil.api.compiler import Compiler
 from cuvil.api.several import ALL, SeveralCompiler, compiler_for
+from cuvil.cli.memory import Budgets, memory_line, memory_of
 from cuvil.cli.models import request_of, targets_of
 from cuvil.cli.parameters import ModelArgument, ModelOptions
 from cuvil.cli.progress import StageProgress
@@ -31,6 +32,7 @@ from cuvil.tune.table import read_table
 def compile(
     model: ModelArgument,
     options: ModelOptions,
+    budgets: Budgets,
     out: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="OUT", help=f"Where to: {', '.join(FORMS)}."),
@@ -72,22 +74,29 @@ def compile(
       cuvil compile net.onnx --tune 30
 
       cuvil compile net.onnx --target x86_64_v3,aarch64
+
+      cuvil compile net.onnx -o net.c --ram 64k --flash 256k
     """
     place = out or Path(re.split(r"[/:.]", _stem(model))[-1] + ".cuvilpkg")
     options = _checked(place, options)
     target = targets_of(options.target)
-    several = target == ALL or isinstance(target, list)
-    if several and place.suffix != PACKAGE:
-        raise InputError(f"{place} is for one target", hint=f"end it in {PACKAGE}")
-    alone = replace(options, target="native") if several else options
+    alone = replace(options, target="native") if _several(target, place) else options
     with StageProgress("compile") as progress:
-        request = request_of(model, alone, threads, not no_verify)
+        request = budgets.applied(request_of(model, alone, threads, not no_verify))
         request = replace(request, profile=None if profile is None else os.fspath(profile))
         if instrument:
             request = replace(request, options={**request.options, "profile": True})
         compiler = compiler_for(request, target, progress)
         artifact = compiler.run()
     return _outcome(compiler, artifact, artifact.save(place), no_verify, profile)
+
+
+def _several(target: str | list[str], place: Path) -> bool:
+    """Whether several targets are asked for. Raises InputError for a place that holds one."""
+    several = target == ALL or isinstance(target, list)
+    if several and place.suffix != PACKAGE:
+        raise InputError(f"{place} is for one target", hint=f"end it in {PACKAGE}")
+    return several
 
 
 def _checked(place: Path, options: ModelOptions) -> ModelOptions:
@@ -127,6 +136,8 @@ def _outcome(
         "verified": None if report is None else report.as_dict(),
         "seconds": seconds,
     }
+    memory = memory_of(manifest)
+    document |= memory and {"memory": memory}
     if artifact.tuning is not None:
         document["tuning"] = artifact.tuning
     what = f"{bytes_text(size)}, {document['kernels']} kernels"
@@ -135,6 +146,7 @@ def _outcome(
         signature_text(public_signature(manifest)),
         f"{where}: {what}; {verified}; {sum(seconds.values()):.1f} s",
     ]
+    shown += [memory_line(memory)] if memory else []
     if artifact.tuning is not None:
         shown += ["", *_tuned(artifact.tuning)]
     if isinstance(compiler, SeveralCompiler):

@@ -1,0 +1,52 @@
+"""What a model in C needs of a microcontroller: budgets as options, and a line that tells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+import typer
+
+from cuvil.api.request import CompileRequest
+from cuvil.cli.text import bytes_text
+from cuvil.package.manifest import Manifest
+
+
+@dataclass(frozen=True)
+class Budgets:
+    """The memory that a microcontroller has."""
+
+    ram: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Of the target c: intermediates must fit so much, such as 64k; else it is an "
+            "error that names the largest.",
+        ),
+    ] = None
+    flash: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE", help="The same of weights and code, as built for a Cortex-M4."
+        ),
+    ] = None
+
+    def applied(self, request: CompileRequest) -> CompileRequest:
+        """The request with these budgets."""
+        given = {n: v for n, v in (("ram", self.ram), ("flash", self.flash)) if v is not None}
+        return replace(request, options={**request.options, **given}) if given else request
+
+
+def memory_of(manifest: Manifest) -> dict[str, Any]:
+    """Bytes of ``ram``, ``flash``, ``weights`` and ``code``; empty where there is no such thing."""
+    found = manifest.extra.get("memory")
+    return {} if found is None else {k: found[k] for k in ("ram", "flash", "weights", "code")}
+
+
+def memory_line(memory: dict[str, Any]) -> str:
+    """One line of it."""
+    sizes = {name: bytes_text(size) for name, size in memory.items()}
+    return (
+        f"RAM {sizes['ram']} for intermediates; flash {sizes['flash']}: weights "
+        f"{sizes['weights']}, code {sizes['code']} (Cortex-M4, -Os)"
+    )
