@@ -81,7 +81,7 @@ def library_of_llvm(text: bytes, target: Target, options: Options) -> bytes:
 
     Raises TargetError with the compiler's first lines.
     """
-    flags = compile_flags(target, options.opt_level)
+    flags = compile_flags(target, 1)  # the text has been optimised
     store = ObjectStore(options.cache_dir / "objects")
     scratch = options.cache_dir / "tmp"
     source = text.decode("utf-8")

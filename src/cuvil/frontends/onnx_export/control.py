@@ -11,6 +11,7 @@ from cuvil.frontends.onnx_export.scope import Scope
 from cuvil.ir.control import CONDITION, FOR, IF, STEP, WHILE, Loop
 from cuvil.ir.core import Block, Op
 from cuvil.ir.late import bound_by
+from cuvil.ir.types import BOOL
 
 # Writes the ops of a block.
 WriteBlock = Callable[[Scope, Block], None]
@@ -38,7 +39,7 @@ def _if(scope: Scope, op: Op, write: WriteBlock) -> list[str]:
 def _loop(scope: Scope, op: Op, write: WriteBlock) -> list[str]:
     loop = Loop(op)
     if op.name == FOR:
-        limit, going = scope.dim(loop.trips), ""
+        limit, going = scope.dim(loop.trips), scope.number(True, BOOL)
     else:
         limit, going = scope.name(op.operands[0]), scope.name(op.operands[1])
     inner = scope.inner()

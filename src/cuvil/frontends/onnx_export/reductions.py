@@ -10,10 +10,27 @@ import numpy as np
 from cuvil.frontends.onnx_export.maps import WIDE, Writer
 from cuvil.frontends.onnx_export.scope import Scope
 from cuvil.ir.core import Op
-from cuvil.ir.types import BF16, BOOL, F16, F32, I32, I64, U64, DType, Shape
+from cuvil.ir.types import (
+    BF16,
+    BOOL,
+    F16,
+    F32,
+    I8,
+    I16,
+    I32,
+    I64,
+    U8,
+    U16,
+    U32,
+    U64,
+    DType,
+    Shape,
+)
 from cuvil.sym.expr import add
 
-_SUMMED: Mapping[DType, DType] = {**WIDE, U64: I64}
+# ONNX Runtime sums 32 bits in floats for some layouts, which shows where they overflow.
+_INTEGERS = (I8, I16, I32, U8, U16, U32, U64)
+_SUMMED: Mapping[DType, DType] = {**dict.fromkeys(_INTEGERS, I64), BF16: F32}
 _F32: Mapping[DType, DType] = {BF16: F32}
 _COMPARED: Mapping[DType, DType] = {**WIDE, BOOL: I32}
 
