@@ -56,6 +56,8 @@ def test_every_way_to_load_gives_the_same(saved: Path, options: str) -> None:
          "input 'n' is Int32Array; a BigInt64Array holds i64"),
         ("{ x: { data: new Float32Array(7), shape: [2, 4] }, n: [1n] }",
          "input 'x' has 7 elements, which are not of shape [2,4]"),
+        ("{ x: new Float32Array(6), n: [1n] }",
+         "input 'x' has 6 elements, which are not of any shape [rows, 4]"),
         ("{ x: { data: new Float32Array(6), shape: [2, 3] }, n: [1n] }",
          "input 'x', axis 1 is 3; expected 4"),
         ("{ x: { data: new Float32Array(8), shape: [8] }, n: [1n] }",
@@ -142,6 +144,17 @@ def test_sizes_whose_product_overflows_are_refused(saved: Path) -> None:
         }}
         return tried;""")
     assert found == [0, 0, 5, 5, 5]
+
+
+def test_plain_numbers_and_one_open_dimension_will_do(saved: Path) -> None:
+    found = in_node(saved, """
+        const model = await m.load(), x = Float32Array.from([1, 2, 3, 4, 5, 6, 7, 8]);
+        const first = await model.run({ x, n: [1, 2n, true] }), [a, b] = model.outputs;
+        const plain = await model.run({ x: { data: [...x], shape: [2, 4] }, n: 7 });
+        return [[...first[a.name].data], [...first[b.name].data].map(Number),
+          Number(plain[b.name].data[0])];""")
+    np.testing.assert_allclose(found[0], EXPECTED, rtol=1e-4, atol=1e-5)
+    assert found[1:] == [[2, 3, 2], 8]
 
 
 def test_dispose_ends_the_model(saved: Path) -> None:

@@ -10,8 +10,9 @@ export interface Tensor<A> {
  * Elements with their shape; or an array alone, where at most one dimension is open. Floats of 16
  * bits are their bits, a bool is a byte of 0 or 1.
  */
-export type Input<A> =
-  A | { data: A | ArrayLike<number>; shape: readonly number[] } | readonly number[] | number;
+export type Input<A> = A | { data: A | Elements; shape: readonly number[] } | Elements;
+export type Element = number | bigint | boolean;
+export type Elements = Element | readonly Element[];
 
 export interface Inputs {
   // @INPUTS@

@@ -1,6 +1,8 @@
 const names = (specs) => specs.map((spec) => `'${spec.name}'`).join(", ");
 const bytesOf = (array) => new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
 
+const WIDE = [BigInt64Array, BigUint64Array];
+
 function readInput(spec, given) {
   const label = `input '${spec.name}'`,
     kind = ARRAYS[spec.dtype] ?? Uint8Array;
@@ -10,7 +12,7 @@ function readInput(spec, given) {
   const shape = ArrayBuffer.isView(data) || Array.isArray(data) ? null : data?.shape;
   if (shape) ({ data } = data);
   if (["number", "bigint", "boolean"].includes(typeof data)) data = [data];
-  if (Array.isArray(data)) data = kind.from(data);
+  if (Array.isArray(data)) data = kind.from(data, WIDE.includes(kind) ? BigInt : undefined);
   const half = spec.dtype === "f16" && globalThis.Float16Array && data instanceof Float16Array;
   if (!(
     data instanceof kind ||
@@ -41,12 +43,17 @@ function impliedShape(spec, length, label) {
   const open = spec.shape.filter((dim) => typeof dim !== "number");
   if (!open.length) return spec.shape;
   const known = spec.shape.reduce((a, b) => (typeof b === "number" ? a * b : a), 1);
+  const text = `[${spec.shape.join(", ")}]`;
   if (open.length > 1 || !known) {
     throw new CuvilError(
-      `${label} needs a shape: give { data, shape: [${spec.shape.join(", ")}] }`,
+      `${label} needs a shape: give { data, shape: ${text} }`,
       "SHAPE",
       spec.name,
     );
+  }
+  if (length % known) {
+    const what = `${label} has ${length} elements, which are not of any shape ${text}`;
+    throw new CuvilError(what, "SHAPE", spec.name);
   }
   return spec.shape.map((dim) => (typeof dim === "number" ? dim : length / known));
 }
