@@ -125,6 +125,12 @@ def test_all_available_leaves_out_what_cannot_be_verified(
         _several(ALL).run()
 
 
+def test_progress_says_which_target(emulated: Runner) -> None:
+    told: list[str] = []
+    _several("native", "aarch64", profile=lambda stage, seconds: told.append(stage)).run()
+    assert {"native: load", "aarch64: load", "package"} <= set(told)
+
+
 def test_named_targets_are_not_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "RUNNERS", {})
     with pytest.raises(TargetError, match="aarch64"):

@@ -14,6 +14,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
+import cuvil
 from cuvil.build.driver import compiler_path
 from tests.examples.conftest import EXAMPLES, inputs
 
@@ -105,3 +106,24 @@ def test_wrong_weights_are_refused(program: Path, folder: Path, tmp_path: Path) 
     assert done.returncode == 1 and said in done.stderr
     assert said in (EXAMPLES.parent / "docs/howto/c-api.md").read_text(encoding="utf-8")
     assert _run(program, tmp_path / "missing.weights", 6).returncode == 1
+
+
+@pytest.mark.slow
+def test_a_model_linked_into_the_program(folder: Path, tmp_path: Path) -> None:
+    cuvil.compile(folder / "small.onnx", target="llvm").save(tmp_path / "model.ll")
+    zig = [str(compiler_path()), "cc", "-fno-sanitize=all"]
+    source = str(EMBED / "c/run_artifact.c")
+    commands = [
+        [*zig, "-O2", "-c", "model.ll", "-o", "model.o"],
+        [*zig, "-std=c11", *STRICT, source, "model.o", "-o", "embed"],
+    ]
+    for command in commands:
+        done = subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True,
+            env={**os.environ, "ZIG_LOCAL_CACHE_DIR": str(folder / "zig")},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+    done = _run(tmp_path / "embed", tmp_path / "model.weights", 6)
+    assert done.returncode == 0, done.stderr
+    found = np.array([line.split() for line in done.stdout.splitlines()[:6]], np.float64)
+    np.testing.assert_allclose(found, _expected(folder, inputs(6)), rtol=1e-4, atol=1e-7)

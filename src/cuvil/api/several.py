@@ -52,7 +52,9 @@ class SeveralCompiler:
         self.held: tuple[str, ...] = ()
         self._captured: list[Captured] = []  # once for all
         self.report: Report | None = None  # of verifying what was built anew, the first such
-        self.stages = Stages(progress or (request.profile if callable(request.profile) else None))
+        self._told = progress or (request.profile if callable(request.profile) else None)
+        self._building = ""
+        self.stages = Stages(self._tell if self._told is not None else None)
 
     def run(self) -> Artifact | Built:
         """Compile for all; returns what fits this machine best, which saves the whole package.
@@ -68,7 +70,7 @@ class SeveralCompiler:
                     + "; ".join(f"{name}: {why}" for name, why in self.left_out.items()),
                     hint="name the targets, or pass verify=False (--no-verify)",
                 )
-            self.held = tuple(sources)
+            self.held, self._building = tuple(sources), ""
             path = folder / "all.cuvilpkg"
             packages = {name: open_package(self._place(folder, name)) for name in sources}
             with self.stages.stage("package"):
@@ -77,6 +79,10 @@ class SeveralCompiler:
         artifact.source = sources[name]
         artifact.compile_seconds = dict(self.stages.seconds)
         return artifact
+
+    def _tell(self, stage: str, seconds: float | None) -> None:
+        if self._told is not None:
+            self._told(f"{self._building}: {stage}" if self._building else stage, seconds)
 
     def _place(self, folder: Path, name: str) -> Path:
         return folder / f"{name}.cuvilpkg"
@@ -106,6 +112,7 @@ class SeveralCompiler:
         return self._captured[0]
 
     def _build(self, name: str, folder: Path) -> Source:
+        self._building = name
         compiler = Compiler(replace(self.request, target=name), capturing=self._capture)
         compiler.stages = self.stages
         artifact = compiler.run()
