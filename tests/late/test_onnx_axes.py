@@ -104,6 +104,22 @@ def test_a_transform_along_an_axis_and_of_a_length_that_are_data(
         m(data(5, 6, 1) / 8, length, axis)
 
 
+def test_frames_whose_step_and_length_are_data(folder: Path) -> None:  # noqa: F811
+    def expected(x: Array, step: Array, length: Array) -> Array:
+        starts = range(0, x.shape[1] - length + 1, step)
+        frames = np.stack([x[:, s : s + length, 0] for s in starts], 1)
+        return _parts(np.fft.rfft(frames))
+
+    m = Model(
+        folder, "STFT", {"x": (FLOAT, [2, "n", 1]), "step": (INT64, []), "length": (INT64, [])},
+        expected, order=["x", "step", "", "length"], opset=17, tolerance=2e-5,
+    )  # fmt: skip
+    for step, length in ((3, 8), (1, 5), (20, 19)):
+        m(data(2, 19, 1) / 16, step, length)
+    m.refuses(data(2, 19, 1), 3, 20)
+    m.refuses(data(2, 19, 1), 0, 8)
+
+
 def test_expanding_to_and_from_sizes_that_may_be_one(folder: Path) -> None:  # noqa: F811
     m = Model(folder, "Expand", {"x": (FLOAT, ["n", 2]), "s": (INT64, [2])},
               lambda x, s: x * np.ones(s, x.dtype))  # fmt: skip

@@ -121,23 +121,21 @@ def _real_inverse(n: Node, real: Value, imag: Value | None, bins: Dim, length: D
 def _stft(n: Node) -> Value:
     """STFT-17: frames of the signal [B, L, 1 or 2], windowed, transformed."""
     e, x = n.e, n[0]
-    step = n.static(1, "the frame step")[0]
-    if n.has(3):
-        length = n.static(3, "the frame length")[0]
-    else:
-        length = n.size(n[2].type.shape, 0, "the frame length")
-    if step < 1 or length < 1:
-        raise InvalidModelError(f"STFT: frames of {length} elements every {step}")
-    span = add(x.type.shape[1], -length)
+    step = n.sizes(1, "the frame step")[0]
+    length = n.sizes(3, "the frame length")[0] if n.has(3) else n[2].type.shape[0]
+    for size in (step, length):
+        e.context.require(size, ">=", 1, "STFT: frames and their distance are of some size")
+    span = add(x.type.shape[1], mul(length, -1))
     e.context.require(span, ">=", 0, "STFT: the signal holds a frame")
     frames: Dim = e.simplify(add(floordiv(span, step), 1))
     shape = (frames, length)
-    start = e.with_scalar("mul", e.op("iota", shape=shape, axis=0, dtype=I64), step)
+    line = e.op("iota", shape=shape, axis=0, dtype=I64)
+    start = e.map("mul", line, e.dims([step], scalar=True))
     index = e.op("add", start, e.op("iota", shape=shape, axis=1, dtype=I64))
     parts = [e.op("gather", v, index, axis=1) if v is not None else None for v in _parts(n, x)]
     if n.has(2):
         parts = [e.map("mul", v, n[2]) if v is not None else None for v in parts]
-    bins = length // 2 + 1 if n.integer("onesided", 1) else length
+    bins = e.simplify(add(floordiv(length, 2), 1)) if n.integer("onesided", 1) else length
     real, imag = parts
     assert real is not None
     return _transform(n, real, imag, _waves(n, x.type.dtype, length, length, bins, -1))
