@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -72,3 +74,42 @@ def test_what_follows_a_refused_node_is_no_fault_of_the_frontend() -> None:
 
     with pytest.raises(UnsupportedOpError, match="trunc"):
         capture_torch(Fn(f), (torch.randn(1, 1, 8, 9),), {}, DYNAMIC)
+
+
+_BYTE_SIZES = (((7, 9), (13, 20)), ((40, 31), (7, 9)), ((8, 5), (8, 9)))
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("channels", [3, 8])  # torch has a kernel of its own for up to 4
+def test_bytes_are_those_of_torch(mode: str, channels: int) -> None:
+    def resized(x: torch.Tensor, size: tuple[int, int]) -> list[torch.Tensor]:
+        return [
+            F.interpolate(x, size=size, mode=mode, antialias=smooth, align_corners=corners)
+            for smooth in (False, True) for corners in (False, True)
+        ]  # fmt: skip
+
+    for shape, size in _BYTE_SIZES:
+        x = torch.randint(0, 256, (2, channels, *shape), dtype=torch.uint8)
+        check(functools.partial(resized, size=size), x)
+
+
+def test_bytes_compiled_and_by_a_factor() -> None:
+    x = torch.randint(0, 256, (1, 3, 20, 30), dtype=torch.uint8)
+
+    def both(x: torch.Tensor) -> list[torch.Tensor]:
+        return [
+            F.interpolate(x, scale_factor=1.7, mode="bilinear"),
+            F.interpolate(x, scale_factor=0.15, mode="bicubic", antialias=True),
+        ]
+
+    with cuvil.compile(Fn(both), (x,)) as artifact:
+        for have, want in zip(artifact(x), both(x), strict=True):
+            assert torch.equal(have, want)
+
+
+def test_bytes_of_a_symbolic_size_are_refused() -> None:
+    x = torch.randint(0, 256, (1, 3, 20, 30), dtype=torch.uint8)
+    with pytest.raises(UnsupportedOpError, match="interpolating bytes of a symbolic size"):
+        capture_torch(
+            Fn(lambda x: F.interpolate(x, scale_factor=2.0, mode="bicubic")), (x,), {}, DYNAMIC
+        )

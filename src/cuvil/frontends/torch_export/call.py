@@ -20,6 +20,10 @@ class Refused(Exception):
     """A rule can't translate this node; the message says why."""
 
 
+class Final(Refused):
+    """Neither can torch's decomposition of the node, whose results are others."""
+
+
 @dataclass
 class Call:
     """A call of an ATen operator.

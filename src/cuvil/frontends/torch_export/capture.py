@@ -131,7 +131,8 @@ class _Capture:
             converter, module = self._translate(program, naming, constraints)
             if module is not None:
                 return module
-            again = {node.target for node, _ in converter.refused if not tried[node.target]}
+            targets = {node.target for node, _ in converter.refused} - converter.final
+            again = {target for target in targets if not tried[target]}
             shorter = decompose(program, again) if again else program
             if shorter is program:
                 raise UnsupportedOpError([problem for _, problem in converter.refused])

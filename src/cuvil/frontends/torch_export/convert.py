@@ -11,7 +11,7 @@ import torch
 from torch.fx import Node
 
 from cuvil.errors import CuvilError, InvalidModelError, UnsupportedNode
-from cuvil.frontends.torch_export.call import Call, Refused, Rule
+from cuvil.frontends.torch_export.call import Call, Final, Refused, Rule
 from cuvil.frontends.torch_export.control import HIGHER_ORDER
 from cuvil.frontends.torch_export.custom import registered_rule
 from cuvil.frontends.torch_export.emit import TorchEmitter
@@ -68,6 +68,7 @@ class Converter:
         self.weights = weights
         self.env: dict[Node, Any] = {}
         self.refused: list[tuple[Node, UnsupportedNode]] = []
+        self.final: set[Any] = set()  # operators that decomposing doesn't help
         self.assumed: list[Constraint] = []
         self._lost: set[Node] = set()  # nodes that have nothing to stand for their results
 
@@ -173,6 +174,8 @@ class Converter:
                 return
             self.env[node] = self._tensor_op(node, meta)
         except Refused as error:
+            if isinstance(error, Final):
+                self.final.add(node.target)
             self._refuse(node, str(error), "")
             self._poison(node, meta)
         except CuvilError as error:

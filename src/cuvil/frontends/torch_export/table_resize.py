@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 
+from cuvil.frontends.torch_export.byte_resize import plain_weights, resized_bytes
 from cuvil.frontends.torch_export.call import Call, Refused, Rule
 from cuvil.frontends.torch_export.table_arithmetic import choose
 from cuvil.ir.core import Value
-from cuvil.ir.types import F32, I64
+from cuvil.ir.types import F32, I64, U8
 from cuvil.sym.constraint import Constraint
 from cuvil.sym.expr import Dim, mul
 
@@ -59,7 +60,9 @@ def _indices(c: Call, size: Dim, out: Dim, scale: float, exact: bool) -> Value:
 
 def _interpolated(mode: str) -> Rule:
     def rule(c: Call) -> Value:
-        corners = c.get("align_corners", False)
+        corners = bool(c.get("align_corners", False))
+        if c.first.type.dtype == U8:
+            return resized_bytes(c, corners, plain_weights(mode == "cubic", corners))
         scales = _scales(c)
         if scales and mode == "linear" and not corners:
             scales = _without_copies(c, scales)

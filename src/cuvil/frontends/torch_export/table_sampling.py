@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from cuvil.frontends.torch_export.byte_resize import resized_bytes, scale_of
 from cuvil.frontends.torch_export.call import Call, Refused, Rule
 from cuvil.ir.core import Value
+from cuvil.ir.types import U8
 
 
 def _hat(x: np.ndarray) -> np.ndarray:
@@ -40,16 +42,16 @@ def _antialiased(cubic: bool) -> Rule:
 
     def rule(c: Call) -> Value:
         x, e = c.first, c.e
+        corners = bool(c.get("align_corners", False))
+        if x.type.dtype == U8:
+            return resized_bytes(c, corners, lambda s, o, scale: _weights(s, o, scale, cubic))
         given = c.args.get("scale_factors") or [c.args.get("scales_h"), c.args.get("scales_w")]
         tables = []
         for axis, factor in zip((2, 3), given, strict=True):
             size, out = x.type.shape[axis], c.shape[axis]
             if not isinstance(size, int) or not isinstance(out, int):
                 raise Refused("antialiasing of a symbolic size")
-            if c.get("align_corners", False):
-                scale = (size - 1) / (out - 1) if out > 1 else 0.0
-            else:
-                scale = 1 / float(factor) if factor else size / out
+            scale = scale_of(size, out, factor, corners)
             tables.append(e.weight(_weights(size, out, scale, cubic).astype(c.dtype.numpy)))
         return e.op("matmul", tables[0], e.op("matmul", x, tables[1], trans_b=True))
 
