@@ -112,6 +112,15 @@ int main(int argc, char** argv) {
   return 0;
 }
 """
+# What crt1.o does, for a program that is linked to musl's own file alone.
+START = r"""
+int main(int, char**);
+int __libc_start_main(int (*)(int, char**), int, char**, void*, void*, void*);
+__attribute__((used)) void start(long* stack) {
+  __libc_start_main(main, (int)stack[0], (char**)(stack + 1), 0, 0, 0);
+}
+__asm__(".globl _start\n_start: mov %rsp, %rdi\n and $-16, %rsp\n call start\n hlt\n");
+"""
 # Where the program is built for, what starts it, and a file that must be there.
 LIBCS = {
     "glibc 2.17": ("x86_64-linux-gnu.2.17", (), "/lib64/ld-linux-x86-64.so.2"),
@@ -122,6 +131,24 @@ LIBCS = {
         "/usr/aarch64-linux-gnu/lib/ld-linux-aarch64.so.1",
     ),
 }
+
+
+def _link(triple: str, loader: str, folder: Path) -> None:
+    """Makes ``main`` of PROGRAM."""
+    musl = triple.endswith("musl")
+    (folder / "main.c").write_text(PROGRAM + (START if musl else ""))
+    cache = {name: str(folder / "zig") for name in ("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR")}
+    compiler = str(compiler_path())
+    build = [compiler, "cc", "-target", triple, f"-I{NATIVE_DIR}", "main.c"]
+    if musl:  # else its whole libc would be compiled
+        steps = [
+            [*build, "-O1", "-fPIE", "-fno-sanitize=all", "-c", "-o", "main.o"],
+            [compiler, "ld.lld", "-pie", "-dynamic-linker", loader, "main.o", loader, "-o", "main"],
+        ]
+    else:
+        steps = [[*build, "-dynamic", "-o", "main", "-ldl"]]
+    for step in steps:
+        subprocess.run(step, cwd=folder, check=True, env={**os.environ, **cache})
 
 
 @pytest.mark.slow
@@ -135,13 +162,7 @@ def test_programs_of_each_libc_load_it(name: str, tmp_path: Path) -> None:
     made = cuvil.compile(model, (torch.randn(2, 8),), target=target, verify=False)
     library = made.save(tmp_path / "net.so")[0]
     weights = tmp_path / "net.weights"
-    (tmp_path / "main.c").write_text(PROGRAM)
-    build = [str(compiler_path()), "cc", "-target", triple, "-dynamic", f"-I{NATIVE_DIR}", "main.c"]
-    subprocess.run(
-        [*build, "-o", "main", "-ldl"], cwd=tmp_path, check=True,
-        env={**os.environ, "ZIG_GLOBAL_CACHE_DIR": str(tmp_path / "zig"),
-             "ZIG_LOCAL_CACHE_DIR": str(tmp_path / "zig")},
-    )  # fmt: skip
+    _link(triple, loader, tmp_path)
     command = [*starter, "./main", str(library), str(weights), str(weights.stat().st_size)]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr

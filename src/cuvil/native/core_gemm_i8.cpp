@@ -10,8 +10,9 @@ namespace cuvil {
 namespace {
 
 // Rows of a tile: sums of more would leave no registers for the words of A, which a dot product
-// can't take from memory.
-constexpr int BYTE_ROWS = MR < 10 ? MR : 10;
+// can't take from memory; of lanes there is what flips bytes beside the words.
+constexpr int MOST_BYTE_ROWS = CUVIL_LANE_PRODUCTS && VL == 4 ? 5 : 10;
+constexpr int BYTE_ROWS = MR < MOST_BYTE_ROWS ? MR : MOST_BYTE_ROWS;
 
 typedef uint32_t word_mem __attribute__((aligned(1), may_alias));
 typedef int16_t vs __attribute__((vector_size(CUVIL_VEC_BYTES)));
@@ -21,7 +22,7 @@ typedef int16_t vs __attribute__((vector_size(CUVIL_VEC_BYTES)));
 CUVIL_INLINE vi dot4(vi acc, uint32_t x, vi b) {
   [[maybe_unused]] const vi a = splat(int32_t(x));
 #if CUVIL_LANE_PRODUCTS
-  return add_bytes<0>(acc, b, a);
+  return add_bytes(acc, a, b);
 #elif CUVIL_VEC_BYTES == 64 && defined(__AVX512VNNI__)
   return (vi)__builtin_ia32_vpdpbusd512(acc, a, b);
 #elif CUVIL_VEC_BYTES == 32 && (defined(__AVXVNNI__) || defined(__AVX512VNNI__))
@@ -57,31 +58,6 @@ struct ByteTile {
   int64_t k;
   uint32_t flip;  // 0x80808080 where A's bytes are not of the kind that is multiplied
 
-#if CUVIL_LANE_PRODUCTS
-  template <int U, int R, int V>
-  CUVIL_INLINE void multiply_word(vi (&acc)[R][V], const vi (&x)[R], const int32_t* b) const {
-#pragma unroll
-    for (int v = 0; v < V; ++v) {
-      const vi bv = load(b + U * NR + v * VL);
-#pragma unroll
-      for (int i = 0; i < R; ++i) acc[i][v] = add_bytes<U>(acc[i][v], bv, x[i]);
-    }
-  }
-
-  // Four words from w on.
-  template <int R, int V>
-  CUVIL_INLINE void multiply_words(vi (&acc)[R][V], const uint8_t* const (&row)[R], int64_t w,
-                                   const int32_t* b) const {
-    vi x[R];
-#pragma unroll
-    for (int i = 0; i < R; ++i) x[i] = load_words(row[i] + 4 * w) ^ int32_t(flip);
-    multiply_word<0>(acc, x, b);
-    multiply_word<1>(acc, x, b);
-    multiply_word<2>(acc, x, b);
-    multiply_word<3>(acc, x, b);
-  }
-#endif
-
   template <int R, int V>
   __attribute__((noinline)) void multiply_rows(const TileOperands& a, const int32_t* b,
                                                int32_t* out, int64_t ld, int64_t tail) const {
@@ -99,7 +75,7 @@ struct ByteTile {
     const int64_t whole = k / 4, rest = k % 4;
     int64_t w = 0;
 #if CUVIL_LANE_PRODUCTS
-    for (; w + 4 <= whole; w += 4, b += 4 * NR) multiply_words<R, V>(acc, row, w, b);
+    for (; w + 4 <= whole; w += 4, b += 4 * NR) multiply_words(ByteLanes{flip}, acc, row, 4 * w, b);
 #endif
     for (; w < whole; ++w, b += NR) {
       vi bv[V];

@@ -10,10 +10,7 @@ struct Floats {
   static CUVIL_INLINE vf spread(float x) { return splat(x); }
   static CUVIL_INLINE vf add(vf sum, vf x, vf b) { return sum + x * b; }
 #if CUVIL_LANE_PRODUCTS
-  template <int U>
-  static CUVIL_INLINE vf add_lane(vf sum, vf x, vf b) {
-    return add_float<U>(sum, b, x);
-  }
+  typedef FloatLanes Lanes;
 #endif
   template <int R, int V>
   static CUVIL_INLINE void finish(vf (&acc)[R][V], const TileOutput& o) {

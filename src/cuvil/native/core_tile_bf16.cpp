@@ -73,10 +73,7 @@ struct Pairs {
   static CUVIL_INLINE vi spread(int32_t x) { return splat(x); }
   static CUVIL_INLINE vf add(vf sum, vi x, vi b) { return dot2(sum, x, b); }
 #if CUVIL_LANE_PRODUCTS
-  template <int U>
-  static CUVIL_INLINE vf add_lane(vf sum, vi x, vi b) {
-    return add_pair<U>(sum, b, x);
-  }
+  typedef PairLanes Lanes;
 #endif
   template <int R, int V>
   static CUVIL_INLINE void finish(vf (&acc)[R][V], const TileOutput& o) {

@@ -4,7 +4,7 @@
 //   Left, Packed               what one step of a row is, and an element of the packed panel
 //   static Left* row(const float*)                 a row of the table
 //   static X spread(Left), vf add(vf sum, X, B)    a step in all lanes; sum plus step times panel
-//   static vf add_lane<U>(vf sum, X, B)            the same for lane U of four steps in a vector
+//   Lanes                                          the same by lanes, see lanes_arm.hpp
 //   static void finish(vf (&)[R][V], const TileOutput&)   what becomes of the sums
 // Every loop over accumulators carries `#pragma unroll`: one index that is not a constant would
 // keep all of them in memory.
@@ -15,33 +15,6 @@
 #endif
 
 namespace cuvil {
-
-#if CUVIL_LANE_PRODUCTS
-template <class Arithmetic, int U, int R, int V, class Lefts>
-CUVIL_INLINE void multiply_step(vf (&acc)[R][V], const Lefts (&x)[R],
-                                const typename Arithmetic::Packed* b) {
-#pragma unroll
-  for (int v = 0; v < V; ++v) {
-    const auto bv = load(b + U * NR + v * VL);
-#pragma unroll
-    for (int i = 0; i < R; ++i) acc[i][v] = Arithmetic::template add_lane<U>(acc[i][v], x[i], bv);
-  }
-}
-
-// Four steps from k on.
-template <class Arithmetic, int R, int V>
-CUVIL_INLINE void multiply_steps(vf (&acc)[R][V], const typename Arithmetic::Left* const (&row)[R],
-                                 int64_t k, const typename Arithmetic::Packed* b) {
-  typedef decltype(Arithmetic::spread(row[0][0])) Lefts;
-  Lefts x[R];
-#pragma unroll
-  for (int i = 0; i < R; ++i) x[i] = (Lefts)load_words(row[i] + k);
-  multiply_step<Arithmetic, 0>(acc, x, b);
-  multiply_step<Arithmetic, 1>(acc, x, b);
-  multiply_step<Arithmetic, 2>(acc, x, b);
-  multiply_step<Arithmetic, 3>(acc, x, b);
-}
-#endif
 
 template <class Arithmetic, int R, int V>
 CUVIL_MULTIPLIES __attribute__((noinline)) void multiply_rows(
@@ -54,7 +27,8 @@ CUVIL_MULTIPLIES __attribute__((noinline)) void multiply_rows(
     for (int i = 0; i < R; ++i) row[i] = Arithmetic::row(table[i]);
     int64_t k = 0;
 #if CUVIL_LANE_PRODUCTS
-    for (; k + 4 <= a.kc; k += 4, b += 4 * NR) multiply_steps<Arithmetic, R, V>(acc, row, k, b);
+    for (; k + 4 <= a.kc; k += 4, b += 4 * NR)
+      multiply_words(typename Arithmetic::Lanes(), acc, row, 4 * k, b);
 #endif
 #if defined(__wasm__)  // a loop in a browser has a check of its own in every turn
 #pragma clang loop unroll_count(4)
