@@ -1,14 +1,15 @@
 """What symbolic shapes cost: one artifact for all sizes against one made for a single size.
 
     python bench/dynamic.py [--only models,check,compile] [--models NAME ...] [--sizes N]
-        [--shapes N] [--seconds S] [--json FILE]
+        [--shapes N] [--seconds S] [--variants] [--json FILE]
 
 Models: the symbolic artifact and one specialised at a size take turns on one thread, whose own
 time is counted; the bar is on the geometric mean over models and sizes of the medians' ratio. Each
 symbolic artifact is also held to its source at random sizes. Check: a call of the C interface that
 binds two symbols off three inputs, checks two constraints and evaluates an output's shape. Compile:
 the share of a compilation that is spent in sym/, by the profiler, which makes it look larger than
-it is. Exits with 1 when a bar is missed or a size is wrong.
+it is. With --variants alone: what kernels' versions for some sizes gain (bench/variants.py). Exits
+with 1 when a bar is missed or a size is wrong.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 import cuvil  # noqa: E402
 from bench.bars import Bar, report  # noqa: E402
 from bench.c_caller import run_c  # noqa: E402
+from bench.variants import variant_bars  # noqa: E402
 from cuvil.integrations.bench.measure import interleaved  # noqa: E402
 from cuvil.runtime.artifact import Artifact  # noqa: E402
 from tools import zoo  # noqa: E402
@@ -271,9 +273,10 @@ def main() -> int:
     parser.add_argument("--sizes", type=int, default=2, help="specialised ones for each model")
     parser.add_argument("--shapes", type=int, default=20, help="random ones for each model")
     parser.add_argument("--seconds", type=float, default=2.0, help="for each figure")
+    parser.add_argument("--variants", action="store_true", help="only what versions gain")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    only = given.only.split(",")
+    only = ["variants"] if given.variants else given.only.split(",")
     bars: list[Bar] = []
     for bar in _bars(only, given):
         print(bar, flush=True)
@@ -287,6 +290,8 @@ def _bars(only: Sequence[str], given: argparse.Namespace) -> Iterator[Bar]:
     if "compile" in only:
         for name in given.models:
             yield compile_bar(name)
+    if "variants" in only:
+        yield from variant_bars(given.seconds)
     if "models" in only:
         yield from model_bars(given.models, given.sizes, given.shapes, given.seconds)
 

@@ -153,15 +153,27 @@ def test_what_is_measured_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sizes of 1 have versions of their own, and those are taken where they are faster."""
     faster(monkeypatch, r"\bn = 1$")
     made = compiled("auto", cache=False)
-    spans = [[2, 16], [16, 64]]
-    assert made.variants["ranges"] == {"batch": [[1, 2], *spans, [64, None]],
-                                       "n": [[1, 2], *spans, [64, 65]]}  # fmt: skip
+    assert made.variants["ranges"] == {  # 3 and 7 are the example's
+        "batch": [[1, 2], [2, 3], [3, 4], [4, 16], [16, 64], [64, None]],
+        "n": [[1, 2], [2, 7], [7, 8], [8, 16], [16, 64], [64, 65]],
+    }
     entries = [entry for found in made.variants["kernels"].values() for entry in found]
     assert entries and all(entry["when"]["n"] == [1, 2] for entry in entries)
     assert {m["chosen"] is None for m in made.variants["measured"]} == {True, False}
     for batch, n in itertools.product((1, 2, 16, 64), (1, 2, 15, 16, 17, 63, 64)):
         x = torch.randn(batch, n)
         torch.testing.assert_close(made(x), Rows()(x), rtol=1e-5, atol=1e-6)
+
+
+def test_other_examples_are_measured_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The graph is the same, but not what is known of its sizes."""
+    faster(monkeypatch, "nothing")
+    found = []
+    for n in (5, 6, 5):
+        how: dict[str, Any] = {"dynamic_dims": NAMES, "threads": 1}
+        made = cuvil.compile(Rows().eval(), (X[:, :n],), options={"variants": "auto"}, **how)
+        found.append([n, n + 1] in made.variants["ranges"]["n"])
+    assert found == [True, True, True]
 
 
 def test_nothing_faster_leaves_the_code_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -347,11 +347,11 @@ class Compiler:
 
     def _worthwhile(self, source: Source) -> SizesAsked:
         """Of the versions for some sizes those that gain something, by measuring."""
-        alone = copy.copy(self)
-        alone.stages, alone.sizes = Stages(), self.sizes.to_measure(source.module.main)
+        examples = source.examples if self.request.example_inputs is not None else {}
+        alone, function = copy.copy(self), source.module.main
+        alone.stages, alone.sizes = Stages(), self.sizes.to_measure(function, examples)
         with self.stages.stage("tune"):
             built = alone.build(alone._lower(clone_module(source.module), "fused"), False)
-            examples = source.examples if self.request.example_inputs is not None else {}
             return self.sizes.measured(built, examples)
 
     def _matching(self, source: Source, table: TuningTable) -> TuningTable:

@@ -10,9 +10,10 @@ import hashlib
 import logging
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from cuvil.api.request import CompileRequest
-from cuvil.api.tuning import tuning_key
+from cuvil.api.tuning import tuning_asked, tuning_key
 from cuvil.api.variants import AUTO
 from cuvil.build.driver import compiler_version
 from cuvil.build.store import digest_of
@@ -88,6 +89,8 @@ def build_parts(request: CompileRequest, target: Target, options: Options) -> li
         plain["tune"] = tuning_key(plain["tune"], request.threads or usable_threads())
     if plain.get("variants") == AUTO:  # what is measured is of this machine
         plain["variants"] = tuning_key(1.0, request.threads or usable_threads())
+    if isinstance(tuning_asked(request.options.get("tune")), float) or "variants" in plain:
+        plain["measured at"] = _shapes(request.example_inputs)
     return [
         repr(target),
         repr((request.enable_fusion, request.precision, sorted(plain.items()))),
@@ -98,6 +101,15 @@ def build_parts(request: CompileRequest, target: Target, options: Options) -> li
         compiler_version(),
         _LOADED,
     ]
+
+
+def _shapes(examples: Any) -> str:
+    """The shapes of example inputs, as text: what is measured is so at these sizes."""
+    if isinstance(examples, Mapping):
+        return repr([(str(name), _shapes(value)) for name, value in examples.items()])
+    if isinstance(examples, (tuple, list)):
+        return repr([_shapes(value) for value in examples])
+    return repr(tuple(getattr(examples, "shape", ())))
 
 
 def package_digest() -> str:

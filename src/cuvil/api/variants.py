@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from cuvil.analysis.cost import estimate
+from cuvil.api.manifest import signature_of
 from cuvil.build.store import digest_of
 from cuvil.codegen.dispatch import Texts, WayTable
 from cuvil.codegen.module import Generated
@@ -131,15 +132,16 @@ def _check_range(name: str, span: Range, function: Function) -> None:
             )  # fmt: skip
 
 
-def usual_plan(function: Function) -> VariantPlan:
-    """Ranges for all symbols that a call knows, cut at CUTS, from 1 on; the last ones go without
-    where there would be too many combinations."""
+def usual_plan(function: Function, known: Mapping[str, int]) -> VariantPlan:
+    """Ranges for all symbols that a call knows, cut at CUTS, from 1 on, with the ``known`` sizes
+    apart; the last ones go without where there would be too many combinations."""
     late = late_symbols(function)
     plan = VariantPlan(whole=True)
     for name in call_symbols(function):
         low, high = function.symbols[name]
         low = max(low, 1)
-        ends = [low, *(c for c in CUTS if c > low and (high is None or c <= high))]
+        cuts = sorted({*CUTS, *((known[name], known[name] + 1) if name in known else ())})
+        ends = [low, *(c for c in cuts if c > low and (high is None or c <= high))]
         spans = tuple(zip(ends, (*ends[1:], None if high is None else high + 1), strict=True))
         more = replace(plan, ranges={**plan.ranges, name: spans})
         if name not in late and len(spans) > 1 and len(more.cells(list(more.ranges))) < MOST_CELLS:
@@ -159,10 +161,11 @@ class SizesAsked:
     measure: float | None = None
     found: tuple[Measured, ...] = ()
 
-    def to_measure(self, function: Function) -> SizesAsked:
+    def to_measure(self, function: Function, examples: Mapping[str, Any]) -> SizesAsked:
         """The same as something to measure: all versions and ways, in one library."""
         check_variants(self.plan, function)
-        return SizesAsked(self.plan if self.plan.ranges else usual_plan(function), SECONDS)
+        known = sizes_to_measure(signature_of(function), examples) if examples else {}
+        return SizesAsked(self.plan if self.plan.ranges else usual_plan(function, known), SECONDS)
 
     def measured(self, artifact: Artifact | Built, examples: Mapping[str, Any]) -> SizesAsked:
         """The same with those versions alone that gain something in an artifact of
@@ -190,7 +193,7 @@ class SizesAsked:
         """The ranges in which calls are recorded, None for no recording."""
         if self.retune is None:
             return None
-        plan = self.plan if self.plan.ranges else usual_plan(function)
+        plan = self.plan if self.plan.ranges else usual_plan(function, {})
         return plan.cells(list(plan.ranges))
 
     def described(self, function: Function, generated: Generated) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 What a version knows more than the kernel for all sizes are constants and bounds. Where its loops
 come out the same, only arguments of native functions would differ, which gains nothing; so it is
-left out. Those of the largest kernels come first; all together are as much code as the kernels for
-all sizes, or LEAST_TEXT where that is more.
+left out. Those that fix the most sizes come first, of equal ones those of the largest kernels; all
+together are as much code as the kernels for all sizes, or LEAST_TEXT where that is more.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def choose_versions(
     """The versions of a function's kernels that are worth their code; if ``retuned``, behind those
     the ways by which the larger kernels may be run besides."""
     late = set(late_symbols(function))
-    found: list[tuple[float, int, Op, Version]] = []
+    found: list[tuple[tuple[int, float], int, Op, Version]] = []
     usual = text = 0
     for op in (o for block in blocks(function) for o in block.ops if o.short == "fused"):
         asked = variants_of(op)
@@ -92,7 +92,8 @@ def choose_versions(
             if _differs(made, _without(made, every), variant):
                 every.insert(0, made)
         for made in every[:-1]:
-            found.append((-_seconds(op, made.when, facts), len(found), op, made))
+            rank = (-len(Variant(made.when).exact), -_seconds(op, made.when, facts))
+            found.append((rank, len(found), op, made))
     room = max(usual, LEAST_TEXT)
     kept = []
     for _, order, op, made in sorted(found, key=lambda item: item[:2]):
