@@ -6,18 +6,18 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from cuvil.codegen.c import axes
+from cuvil.codegen.c.call import LibraryCall, refused
 from cuvil.codegen.c.constants import packed_floats
-from cuvil.codegen.c.products import rounded
-from cuvil.codegen.c.spelling import CWriter, c_text
+from cuvil.codegen.c.spelling import c_text
 from cuvil.codegen.kernel import Kernel
 from cuvil.codegen.native_call import constant_array
 from cuvil.codegen.scalar import literal
-from cuvil.errors import UnsupportedNode, UnsupportedOpError
 from cuvil.ir.core import Op
 from cuvil.ir.types import F32, I32, I64
 from cuvil.ops.recurrent import DEFAULTS, GATES, OPTIONAL
 from cuvil.ops.windows import spatial_dims
-from cuvil.sym.expr import Dim, add, mul
+from cuvil.sym.expr import Dim, mul
 from cuvil.sym.facts import Facts
 
 AHEAD = 4
@@ -25,49 +25,6 @@ AHEAD = 4
 _STEPS: Mapping[str, str] = {
     "lstm": "cuvil_lstm_step", "gru": "cuvil_gru_step", "rnn": "cuvil_rnn_step",
 }  # fmt: skip
-
-
-class LibraryCall:
-    """Collects the lines of a kernel that calls functions of the library."""
-
-    def __init__(self, op: Op, facts: Facts) -> None:
-        self.op = op
-        self.kernel = Kernel(op.short)
-        self.writer = CWriter(self.kernel, facts)
-        self.outputs = [
-            self.kernel.buffer(r, f"out{i}", out=True) for i, r in enumerate(op.results)
-        ]
-        self._lines: list[str] = []
-
-    def text(self, dim: Dim) -> str:
-        """A size in C."""
-        return self.writer.text(dim)
-
-    def input(self, index: int) -> str:
-        """The pointer to an operand."""
-        return self.kernel.buffer(self.op.operands[index], f"in{index}")
-
-    def line(self, text: str) -> None:
-        """One statement."""
-        self._lines.append("  " + text)
-
-    def scratch(self, floats: Dim) -> str:
-        """So many floats of scratch; the expression of their address."""
-        start = self.kernel.scratch or 0
-        self.kernel.scratch = add(start, rounded(floats, 4))
-        name = self.kernel.special("scratch", "float *", "scratch")
-        return name if start == 0 else f"{name} + {self.text(start)}"
-
-    def done(self) -> Kernel:
-        """The finished kernel."""
-        self.kernel.body = "\n".join(self._lines) + "\n"
-        return self.kernel
-
-
-def refused(op: Op, why: str) -> UnsupportedOpError:
-    """What to raise for an op that C has no kernel for."""
-    node = UnsupportedNode(op.name, str(op.operands[0].type.dtype), str(op.loc), why)
-    return UnsupportedOpError([node], stage="codegen")
 
 
 def _axes(call: LibraryCall) -> None:
@@ -215,6 +172,11 @@ BUILDERS: Mapping[str, Builder] = {
     "lstm": _recurrent,
     "gru": _recurrent,
     "rnn": _recurrent,
+    "cumsum": axes.running,
+    "cumprod": axes.running,
+    "scatter_elements": axes.scatter_elements,
+    "scatter_nd": axes.scatter_nd,
+    "resize": axes.resize,
 }
 
 

@@ -43,7 +43,7 @@ def _nest(kernel: Kernel, piece: Piece, outputs: Outputs, names: list[str], fact
     lines = opened(writer, merged, 1)
     last = [lines.pop()] if merged else []
     lines += row.lines + last + point.lines + closed(len(merged), 1)
-    if not merged:
+    if not merged or (row.lines and len(merged) == 1):  # names of the whole function
         lines = ["  {", *("  " + line for line in lines), "  }"]
     return "\n".join(lines) + "\n"
 
