@@ -3,15 +3,18 @@
 
 #include "contract.hpp"
 #if CUVIL_LANE_PRODUCTS
-#include "lanes_arm.hpp"
+#include "bytes_arm.hpp"
+#else
+#define CUVIL_BYTE_MATRICES 0
 #endif
 
 namespace cuvil {
 namespace {
 
 // Rows of a tile: sums of more would leave no registers for the words of A, which a dot product
-// can't take from memory; of lanes there is what flips bytes beside the words.
-constexpr int MOST_BYTE_ROWS = CUVIL_LANE_PRODUCTS && VL == 4 ? 5 : 10;
+// can't take from memory; of lanes there is what flips bytes beside the words, of matrices what
+// pairs the panel's words.
+constexpr int MOST_BYTE_ROWS = CUVIL_BYTE_MATRICES ? 4 : CUVIL_LANE_PRODUCTS && VL == 4 ? 5 : 10;
 constexpr int BYTE_ROWS = MR < MOST_BYTE_ROWS ? MR : MOST_BYTE_ROWS;
 
 typedef uint32_t word_mem __attribute__((aligned(1), may_alias));
@@ -74,7 +77,10 @@ struct ByteTile {
     b += NR;
     const int64_t whole = k / 4, rest = k % 4;
     int64_t w = 0;
-#if CUVIL_LANE_PRODUCTS
+#if CUVIL_BYTE_MATRICES
+    multiply_matrices(acc, row, whole / 2, flip, b);
+    w = whole / 2 * 2, b += w * NR;
+#elif CUVIL_LANE_PRODUCTS
     for (; w + 4 <= whole; w += 4, b += 4 * NR) multiply_words(ByteLanes{flip}, acc, row, 4 * w, b);
 #endif
     for (; w < whole; ++w, b += NR) {
