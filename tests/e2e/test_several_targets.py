@@ -131,6 +131,19 @@ def test_progress_says_which_target(emulated: Runner) -> None:
     assert {"native: load", "aarch64: load", "package"} <= set(told)
 
 
+def test_a_budget_is_for_those_that_take_one() -> None:
+    batch = {"input": {0: cuvil.Dim("batch", min=1, max=8)}}
+    names = ["native", "c"]
+    made = cuvil.compile(
+        MODEL, EXAMPLE, dynamic_dims=batch, target=names, options={"flash": "64k"}, verify=False
+    )
+    np.testing.assert_allclose(made(X), WANTED, rtol=1e-6)
+    with pytest.raises(TargetError, match="flash"):
+        cuvil.compile(MODEL, EXAMPLE, target=names, options={"flash": 8}, verify=False)
+    with pytest.raises(InputError, match="no budget of memory"):
+        cuvil.compile(MODEL, EXAMPLE, target=names[:1], options={"flash": 8}, verify=False)
+
+
 def test_named_targets_are_not_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "RUNNERS", {})
     with pytest.raises(TargetError, match="aarch64"):

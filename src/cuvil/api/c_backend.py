@@ -34,12 +34,17 @@ def bytes_of(text: Any, name: str) -> int:
     return size
 
 
+def takes_budgets(target: Target) -> bool:
+    """Whether a target has a memory of its own."""
+    return target.kind == "c"
+
+
 def with_budgets(target: Target, options: Mapping[str, Any]) -> Target:
     """The target with the budgets that the options give. Raises InputError for a bad size, or for
     a target that has no memory of its own."""
     given = {field: bytes_of(options[name], name) for name, field in BUDGETS.items()
              if options.get(name) is not None}  # fmt: skip
-    if given and target.kind != "c":
+    if given and not takes_budgets(target):
         raise InputError(
             f"the target {target.name} has no budget of memory", hint="ram and flash are for 'c'"
         )

@@ -6,7 +6,9 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from cuvil.api.c_backend import BUDGETS, takes_budgets
 from cuvil.api.capture import Captured, capture
 from cuvil.api.compiler import Compiler
 from cuvil.api.progress import Progress, Stages
@@ -111,9 +113,16 @@ class SeveralCompiler:
             self._captured.append(capture(request))
         return self._captured[0]
 
+    def _options_for(self, name: str) -> dict[str, Any]:
+        """Budgets of memory are for those of the targets that take any."""
+        taking = [n for n in self.targets if takes_budgets(find_target(n))]
+        left = BUDGETS if taking and name not in taking else ()
+        return {key: value for key, value in self.request.options.items() if key not in left}
+
     def _build(self, name: str, folder: Path) -> Source:
         self._building = name
-        compiler = Compiler(replace(self.request, target=name), capturing=self._capture)
+        request = replace(self.request, target=name, options=self._options_for(name))
+        compiler = Compiler(request, capturing=self._capture)
         compiler.stages = self.stages
         artifact = compiler.run()
         artifact.save(self._place(folder, name))
