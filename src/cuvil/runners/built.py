@@ -115,7 +115,7 @@ class Built(Described):
         reason = self.reason if self.runner is None else self.runner.missing()
         if self.runner is None or reason is not None:
             raise TargetError(
-                f"this artifact is for another machine: {reason}",
+                f"this artifact is for another machine, and nothing here runs it: {reason}",
                 hint="save it, and load it on a machine of that kind",
             )
         return self.runner
