@@ -33,7 +33,7 @@ ARM_CPUS = ("cortex-a53", "max,sve-default-vector-length=32", "max,sve-default-v
 X86_CPUS = ("qemu64", "Haswell")
 
 
-def _compiled(name: str, target: str, folder: Path) -> Any:
+def compiled_model(name: str, target: str, folder: Path) -> Any:
     entry = zoo.find(name)
     models = Path(os.environ.get("CUVIL_MODELS", ROOT / ".models"))
     model, inputs = entry.make(models if entry.onnx else folder), entry.inputs(MODELS[name])
@@ -54,11 +54,11 @@ def _compiled(name: str, target: str, folder: Path) -> Any:
 @needs("qemu-x86_64")
 @pytest.mark.parametrize("name", MODELS)
 def test_known_models(name: str, tmp_path: Path) -> None:
-    native, inputs = _compiled(name, "native", tmp_path)
+    native, inputs = compiled_model(name, "native", tmp_path)
     want = {key: np.array(value) for key, value in native.run(inputs).items()}
-    arm, _ = _compiled(name, "aarch64-linux-gnu", tmp_path)
+    arm, _ = compiled_model(name, "aarch64-linux-gnu", tmp_path)
     assert isinstance(arm, Built)
-    x86, _ = _compiled(name, "x86_64-linux-gnu", tmp_path)
+    x86, _ = compiled_model(name, "x86_64-linux-gnu", tmp_path)
     (path,) = x86.save(tmp_path / "x86.cuvilpkg")
     for program, target, package, cpus in (
         ("qemu-aarch64", "aarch64-linux-gnu", arm.package, ARM_CPUS),

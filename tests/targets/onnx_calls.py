@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 
 from cuvil.api.manifest import signature_of
 from cuvil.api.onnx_backend import portable
@@ -53,6 +54,17 @@ def run_here(
             if found is not None:
                 return found
     return None
+
+
+def run_file(place: Path, feeds: Mapping[str, Array]) -> list[Array]:
+    """The outputs of a file in ONNX Runtime, on one thread."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(
+        str(place), options, providers=["CPUExecutionProvider"]
+    )
+    return [np.asarray(a) for a in session.run(None, dict(feeds))]
 
 
 def close(got: Array, want: Array) -> bool:

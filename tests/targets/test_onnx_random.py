@@ -54,6 +54,15 @@ def _calls(module: Module, seed: int) -> Iterator[tuple[Mapping[str, Array], lis
             continue
 
 
+def _near(got: Array, want: Array) -> bool:
+    """Close, or within what ONNX Runtime's functions are off by for small results (sigmoid); and it
+    gives 0 for the mean of nothing."""
+    if want.dtype != np.float32 or got.shape != want.shape:
+        return close(got, want)
+    want = np.where(np.isnan(want) & (got == 0), 0, want)
+    return close(got, want) or np.allclose(got, want, rtol=0, atol=1e-5, equal_nan=True)
+
+
 def _check_graph(seed: int) -> int:
     """How many calls were right."""
     module = random_module(seed)
@@ -69,7 +78,7 @@ def _check_graph(seed: int) -> int:
             got = [np.asarray(a) for a in session.run(None, dict(inputs))]
         except state.InvalidArgument:  # a normalisation of nothing
             continue
-        if not all(map(close, got, want)):  # or rounding explains it
+        if not all(map(_near, got, want)):  # or rounding explains it
             assert not differences(got, want, noisy_runs(module, inputs)), seed
         count += 1
     return count
