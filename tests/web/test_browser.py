@@ -45,6 +45,7 @@ def test_every_way_to_load_gives_the_same(saved: Path, isolated: bool) -> None:
     assert found["ways"][1]["variant"] == "simd"
     if not isolated:
         assert "Cross-Origin-Opener-Policy" in found["refused"]
+    assert found["broken"].startswith("the worker failed:")
     (cached,) = found["cached"]  # all of them read the same weights
     assert "m.weights?cuvil=" in cached
 

@@ -157,12 +157,28 @@ def test_plain_numbers_and_one_open_dimension_will_do(saved: Path) -> None:
     assert found[1:] == [[2, 3, 2], 8]
 
 
-def test_dispose_ends_the_model(saved: Path) -> None:
+@pytest.mark.parametrize("options", ["{ threads: 2 }", "{ worker: true }"])
+def test_dispose_ends_the_model(saved: Path, options: str) -> None:
     text = in_node(saved, f"""
-        const model = await m.load({{ threads: 2 }});
+        const model = await m.load({options});
         model.dispose();
         return model.run({{ x: {X}, n: [1n] }}).catch((e) => e.message);""")
     assert text == "the model was disposed of; load it again"
+
+
+def test_calls_of_a_worker_are_all_answered(saved: Path) -> None:
+    found = in_node(saved, f"""
+        const model = await m.load({{ worker: true }}), asked = [1n, 2n, 3n];
+        const outputs = await Promise.all(asked.map((n) => model.run({{ x: {X}, n }})));
+        return outputs.map((output) => Number(output[model.outputs[1].name].data[0]));""")
+    assert found == [2, 3, 4]
+
+
+def test_what_fails_in_a_worker_fails_outside(saved: Path, tmp_path: Path) -> None:
+    code, message = in_node(saved, f"""
+        const baseUrl = new URL("file://{tmp_path}/");
+        return m.load({{ worker: true, baseUrl }}).catch((e) => [e.code, e.message]);""")
+    assert code == "DATA" and "ENOENT" in message
 
 
 def test_it_describes_itself(saved: Path) -> None:

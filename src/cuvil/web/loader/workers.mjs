@@ -6,13 +6,18 @@ class RemoteModel {
     model._worker = await startWorker();
     model._waiting = new Map();
     model._next = 0;
-    model._worker.listen((message) => model._receive(message, onProgress));
-    signal?.addEventListener("abort", () => model.dispose());
-    const base = String(options.baseUrl ?? import.meta.url);
-    Object.assign(
-      model,
-      await model._ask({ kind: "load", options: { ...options, baseUrl: base } }),
+    model._worker.listen(
+      (message) => model._receive(message, onProgress),
+      (reason) => model._end(`the worker failed: ${reason}`),
     );
+    signal?.addEventListener("abort", () => model.dispose());
+    const baseUrl = String(options.baseUrl ?? import.meta.url);
+    try {
+      Object.assign(model, await model._ask({ kind: "load", options: { ...options, baseUrl } }));
+    } catch (error) {
+      model.dispose();
+      throw error;
+    }
     return model;
   }
 
@@ -23,14 +28,20 @@ class RemoteModel {
 
   /** Ends the worker. */
   dispose() {
+    this._end("the model was disposed of; load it again");
+  }
+
+  _end(reason) {
     this._worker.terminate();
-    for (const { reject } of this._waiting.values())
-      reject(new CuvilError("the model was disposed of"));
+    this._ended ??= reason;
+    for (const { reject } of this._waiting.values()) reject(new CuvilError(reason));
     this._waiting.clear();
   }
 
-  _ask(message) {
+  async _ask(message) {
+    if (this._ended) throw new CuvilError(this._ended);
     const id = this._next++;
+    this._worker.hold();
     return new Promise((resolve, reject) => {
       this._waiting.set(id, { resolve, reject });
       this._worker.post({ ...message, id });
@@ -41,6 +52,7 @@ class RemoteModel {
     if (progress) return onProgress?.(progress);
     const { resolve, reject } = this._waiting.get(id) ?? {};
     this._waiting.delete(id);
+    if (!this._waiting.size) this._worker.rest();
     if (error)
       reject?.(
         error.code
@@ -51,23 +63,30 @@ class RemoteModel {
   }
 }
 
-// A thread that runs this file: post to it, listen to it, end it.
+// A thread that runs this file: post to it, listen to it, end it; a process lives on while it is held.
 async function startWorker() {
   if (NODE) {
     const { Worker } = await import("node:worker_threads");
     const worker = new Worker(new URL(import.meta.url), { workerData: ROLE });
-    worker.unref();
-    const hold = () => worker.ref(); // a process waits for answers, not for idle threads
+    worker.unref(); // a process waits for answers, not for idle threads
     return {
-      post: (message) => (message.kind === "thread" || hold(), worker.postMessage(message)),
-      listen: (receive) => worker.on("message", (m) => (m.progress || worker.unref(), receive(m))),
+      post: (message) => worker.postMessage(message),
+      listen: (receive, fail) =>
+        worker.on("message", receive).on("error", ({ message }) => fail(message)),
+      hold: () => worker.ref(),
+      rest: () => worker.unref(),
       terminate: () => worker.terminate(),
     };
   }
   const worker = new Worker(import.meta.url, { type: "module", name: ROLE });
   return {
     post: (message) => worker.postMessage(message),
-    listen: (receive) => (worker.onmessage = ({ data }) => receive(data)),
+    listen(receive, fail) {
+      worker.onmessage = ({ data }) => receive(data);
+      worker.onerror = ({ message }) => fail(message ?? "its script could not be loaded");
+    },
+    hold() {},
+    rest() {},
     terminate: () => worker.terminate(),
   };
 }
