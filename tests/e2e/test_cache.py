@@ -16,6 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import cuvil
 import cuvil.api.backends as backends
+import cuvil.api.capture as capturing
 import cuvil.api.compiler as compiler
 from cuvil.api.keys import quick_key
 from cuvil.api.request import CompileRequest
@@ -40,17 +41,21 @@ def cache(tmp_path: Path, session_cache: Path, monkeypatch: pytest.MonkeyPatch) 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Grows with each capture and each build."""
     seen: list[str] = []
-    real_capture, real_build = compiler.capture, backends.build_library
+    real_build = backends.build_library
 
-    def capture(request: Any) -> Any:
-        seen.append("capture")
-        return real_capture(request)
+    def counting(real: Any) -> Any:
+        def capture(request: Any) -> Any:
+            seen.append("capture")
+            return real(request)
+
+        return capture
 
     def build(*args: Any) -> bytes:
         seen.append("build")
         return real_build(*args)
 
-    monkeypatch.setattr(compiler, "capture", capture)
+    for name in ("_capture_torch", "_capture_onnx"):
+        monkeypatch.setattr(capturing, name, counting(getattr(capturing, name)))
     monkeypatch.setattr(backends, "build_library", build)
     return seen
 
