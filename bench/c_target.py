@@ -2,10 +2,10 @@
 
     python bench/c_target.py [NAME ...] [--seconds 2] [--emx PROGRAM]
 
-Times are of one thread, the least of calls made in turns, since a shared machine only ever adds
-time; both sources are compiled by the same compiler with the same flags. ``--emx`` is the program
-of the PyPI package emx-onnx-cgen, which may live in an environment of its own. Sizes are those of
-code for a Cortex-M4 at -Os, libm not counted.
+Times are of one thread's processor, the least of calls made in turns, since a shared machine only
+ever adds time; both sources are compiled by the same compiler with the same flags. ``--emx`` is
+the program of the PyPI package emx-onnx-cgen, which may live in an environment of its own. Sizes
+are those of code for a Cortex-M4 at -Os, libm not counted.
 """
 
 from __future__ import annotations
@@ -91,9 +91,9 @@ def _least(calls: dict[str, Call], seconds: float) -> dict[str, float]:
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         for name, call in calls.items():
-            start = time.perf_counter()
+            start = time.thread_time()
             call()
-            found[name] = min(found[name], time.perf_counter() - start)
+            found[name] = min(found[name], time.thread_time() - start)
     return found
 
 

@@ -134,3 +134,17 @@ def test_a_native_artifact_is_saved_as_c(tmp_path: Path) -> None:
     files = cuvil.compile(model, (x,)).save(tmp_path / "net.c")
     assert [f.name for f in files] == ["net.c", "net.h"]
     assert "sequential_run" in files[0].read_text()
+
+
+def test_steps_in_python_are_refused(tmp_path: Path) -> None:
+    import onnx
+
+    helper = onnx.helper
+    text = helper.make_tensor_value_info("s", onnx.TensorProto.STRING, [2])
+    kept = helper.make_tensor_value_info("k", onnx.TensorProto.BOOL, [2])
+    one = helper.make_tensor("one", onnx.TensorProto.STRING, [1], [b"a"])
+    graph = helper.make_graph([helper.make_node("Equal", ["s", "one"], ["k"])], "g", [text], [kept])
+    graph.initializer.append(one)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)])
+    with pytest.raises(TargetError, match="steps that run in Python"):
+        cuvil.compile(model, target="c", cache=False, verify=False)

@@ -86,7 +86,7 @@ def _wasm(
 def _c(
     generated: Generated, manifest: Manifest, target: Target, options: Options, watch: Watch | None
 ) -> Contents:
-    return Contents(*c_backend.contents(generated))
+    return Contents(*c_backend.contents(generated, manifest))
 
 
 def _onnx(

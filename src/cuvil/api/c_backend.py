@@ -13,6 +13,7 @@ from cuvil.codegen.c.module import HEADER, MEASURED, SOURCE, generate
 from cuvil.codegen.module import Generated
 from cuvil.errors import InputError, TargetError
 from cuvil.ir.core import Module
+from cuvil.package.manifest import Manifest
 from cuvil.passes.pipeline import PassOptions
 from cuvil.target.base import Target
 
@@ -86,7 +87,14 @@ def _check(memory: Mapping[str, Any], target: Target) -> None:
             )
 
 
-def contents(generated: Generated) -> tuple[bytes, dict[str, bytes]]:
-    """What the package holds: the source, and the header beside it."""
+def contents(generated: Generated, manifest: Manifest) -> tuple[bytes, dict[str, bytes]]:
+    """What the package holds: the source, and the header beside it.
+
+    Raises TargetError for a model of which some steps run in Python."""
+    if "host" in manifest.extra or "host_functions" in manifest.extra:
+        raise TargetError(
+            f"{manifest.name} has steps that run in Python, which C has not",
+            hint="leave out operators on text, and custom operators that are Python functions",
+        )
     sources = generated.sources
     return sources[SOURCE].encode(), {HEADER: sources[HEADER].encode()}

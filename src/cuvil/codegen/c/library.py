@@ -19,7 +19,7 @@ _DEFINED = (
     re.compile(r"^\} (cuvil_\w+);", re.M),
     re.compile(r"^#define (CUVIL_\w+)", re.M),
 )
-_CHOICE = re.compile(r"\{([^{};|\n]*)\|([^{};|\n]*)\}")
+_CHOICE = re.compile(r"\{\s*([^{};|]*?)\s*\|\s*([^{};|]*?)\s*\}")
 
 
 @dataclass(frozen=True)

@@ -149,10 +149,21 @@ class _Product:
         self.loop("i", "count")
         self._named("m", "m0 + i", [*row.lines, *point.lines])
         self.lines += row.lines
-        self.loop("j", "columns")
-        self._named("n", n, point.lines)
-        self.lines += point.lines
-        self.close(2)
+        # Vector code needs to know how many columns a full panel has; without it one loop will do.
+        self.lines += ["#if defined(CUVIL_LANES)"]
+        self.open("if (columns == CUVIL_PANEL)")
+        self._columns("CUVIL_PANEL", n, ["  " + line for line in point.lines])
+        self._indent -= 1
+        self.line("} else")
+        self.lines += ["#endif"]
+        self._columns("columns", n, point.lines)
+        self.close()
+
+    def _columns(self, count: str, n: str, lines: Sequence[str]) -> None:
+        self.loop("j", count)
+        self._named("n", n, lines)
+        self.lines += lines
+        self.close()
 
     def _named(self, name: str, value: str, lines: Sequence[str]) -> None:
         if any(re.search(rf"\b{name}\b", line) for line in lines):

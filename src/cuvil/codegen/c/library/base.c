@@ -35,7 +35,9 @@ static inline ptrdiff_t cuvil_edge_index(ptrdiff_t at, ptrdiff_t size) {
   return at < 0 || size == 0 ? 0 : (at < size ? at : size - 1);
 }
 
-static inline ptrdiff_t cuvil_wrap_index(ptrdiff_t at, ptrdiff_t size) { return cuvil_mod(at, size); }
+static inline ptrdiff_t cuvil_wrap_index(ptrdiff_t at, ptrdiff_t size) {
+  return cuvil_mod(at, size);
+}
 
 // An index that may count from the end; outside [0, size) the call fails and 0 is used.
 static inline ptrdiff_t cuvil_checked_index(int64_t index, ptrdiff_t size, int *status) {
@@ -92,7 +94,7 @@ static inline T cuvil_min_T(T a, T b) {
 
 // Values below 2^mantissa are rounded to nearest even by adding and taking away a large number.
 static inline T cuvil_round_even_T(T x) {
-  const T big = {8388608.0f|4503599627370496.0}, a = cuvil_abs_T(x);
+  const T big = {8388608.0f | 4503599627370496.0}, a = cuvil_abs_T(x);
   const T rounded = (a + big) - big;
   return cuvil_copysign_T(a < big ? rounded : x, x);
 }
@@ -138,7 +140,8 @@ static inline float cuvil_sqrt_f32(float x) {
     }
   }
   root += rest != 0 ? root & 1u : 0u;
-  return cuvil_from_bits_f32((root >> 1) + (uint32_t)(((exponent - (exponent & 1)) / 2 + 126) << 23));
+  return cuvil_from_bits_f32((root >> 1) +
+                             (uint32_t)(((exponent - (exponent & 1)) / 2 + 126) << 23));
 #endif
 }
 
@@ -169,7 +172,7 @@ static inline T cuvil_rsqrt_T(T x) { return 1 / cuvil_sqrt_T(x); }
 
 // The remainder with the sign of x, exact.
 static T cuvil_trunc_mod_T(T x, T y) {
-  const int mantissa = {23|52}, room = {8|11};
+  const int mantissa = {23 | 52}, room = {8 | 11};
   const UINT hidden = (UINT)1 << mantissa, infinite = cuvil_bits_T((T)__builtin_inf());
   const UINT ux = cuvil_bits_T(cuvil_abs_T(x)), uy = cuvil_bits_T(cuvil_abs_T(y));
   SINT ex = (SINT)(ux >> mantissa), ey = (SINT)(uy >> mantissa), left;
@@ -186,7 +189,7 @@ static T cuvil_trunc_mod_T(T x, T y) {
     mx = (mx << step) % my;
     left -= step;
   }
-  return cuvil_copysign_T(cuvil_scale_pow2_T((T)mx, ey - {127|1023} - mantissa), x);
+  return cuvil_copysign_T(cuvil_scale_pow2_T((T)mx, ey - {127 | 1023} - mantissa), x);
 }
 
 // The remainder with the sign of y.

@@ -3,17 +3,21 @@
 //: T=f32
 // exp(r) = 1 + r + r^2 q(r), |r| <= ln(2)/2.
 static inline float cuvil_exp_tail_f32(float r) {
-  return horner(r, 0.5f, 1.6666666e-01f, 4.1666295e-02f, 8.333498e-03f, 1.3944659e-03f, 1.9790052e-04f);
+  return horner(r, 0.5f, 1.6666666e-01f, 4.1666295e-02f, 8.333498e-03f, 1.3944659e-03f,
+                1.9790052e-04f);
 }
 
 // 2^r = 1 + r q(r), |r| <= 1/2.
 static inline float cuvil_exp2_tail_f32(float r) {
-  return horner(r, 6.931472e-01f, 2.402265e-01f, 5.550411e-02f, 9.618036e-03f, 1.3333431e-03f, 1.5467136e-04f, 1.5314978e-05f);
+  return horner(r, 6.931472e-01f, 2.402265e-01f, 5.550411e-02f, 9.618036e-03f, 1.3333431e-03f,
+                1.5467136e-04f, 1.5314978e-05f);
 }
 
 // log(1 + f) = f - this.
 static inline float cuvil_log1p_gap_f32(float f) {
-  const float q = horner(f, 3.3333334e-01f, -2.499982e-01f, 1.9999598e-01f, -1.6679576e-01f, 1.4304449e-01f, -1.2195824e-01f, 1.07543185e-01f, -1.2844843e-01f, 1.2006836e-01f);
+  const float q =
+      horner(f, 3.3333334e-01f, -2.499982e-01f, 1.9999598e-01f, -1.6679576e-01f, 1.4304449e-01f,
+             -1.2195824e-01f, 1.07543185e-01f, -1.2844843e-01f, 1.2006836e-01f);
   return f * f * (0.5f - f * q);
 }
 
@@ -27,16 +31,24 @@ static inline float cuvil_log_reduce_f32(float x, float *e) {
 
 //: T=f64
 static inline double cuvil_exp_tail_f64(double r) {
-  return horner(r, 0.5, 0.16666666666666682, 0.041666666666666095, 0.008333333333317034, 0.0013888888889115217, 0.00019841269896386871, 2.480158692720201e-05, 2.755723485852435e-06, 2.7557581453031996e-07, 2.5112038127800016e-08, 2.0826735994543273e-09);
+  return horner(r, 0.5, 0.16666666666666682, 0.041666666666666095, 0.008333333333317034,
+                0.0013888888889115217, 0.00019841269896386871, 2.480158692720201e-05,
+                2.755723485852435e-06, 2.7557581453031996e-07, 2.5112038127800016e-08,
+                2.0826735994543273e-09);
 }
 
 static inline double cuvil_exp2_tail_f64(double r) {
-  return horner(r, 0.6931471805599453, 0.24022650695910072, 0.0555041086648217, 0.009618129107628494, 0.0013333558146390416, 0.000154035303933415, 1.5252733856258948e-05, 1.321548683275398e-06, 1.0178051199728726e-07, 7.054888354666257e-09, 4.4566752013017175e-10, 2.5741676452988332e-11);
+  return horner(r, 0.6931471805599453, 0.24022650695910072, 0.0555041086648217,
+                0.009618129107628494, 0.0013333558146390416, 0.000154035303933415,
+                1.5252733856258948e-05, 1.321548683275398e-06, 1.0178051199728726e-07,
+                7.054888354666257e-09, 4.4566752013017175e-10, 2.5741676452988332e-11);
 }
 
 static inline double cuvil_log1p_gap_f64(double f) {
   const double s = f / (2.0 + f), z = s * s, half = 0.5 * f * f;
-  const double r = z * horner(z, 0.6666666666666666, 0.40000000000007846, 0.2857142856732154, 0.22222223040501796, 0.18181738258969316, 0.15388841974136694, 0.13210225690623045, 0.13604993632876033);
+  const double r = z * horner(z, 0.6666666666666666, 0.40000000000007846, 0.2857142856732154,
+                              0.22222223040501796, 0.18181738258969316, 0.15388841974136694,
+                              0.13210225690623045, 0.13604993632876033);
   return half - s * (half + r);
 }
 
@@ -50,7 +62,9 @@ static inline double cuvil_log_reduce_f64(double x, double *e) {
 
 //: T=f32,f64
 // 2^n for an n in the normal range of exponents.
-static inline T cuvil_pow2_T(SINT n) { return cuvil_from_bits_T((UINT)(n + {127|1023}) << {23|52}); }
+static inline T cuvil_pow2_T(SINT n) {
+  return cuvil_from_bits_T((UINT)(n + {127 | 1023}) << {23 | 52});
+}
 
 // x * 2^n with one rounding.
 static inline T cuvil_scale_pow2_T(T x, SINT n) {
@@ -60,9 +74,10 @@ static inline T cuvil_scale_pow2_T(T x, SINT n) {
 
 // x = n ln2 + rest; ln2 is split so that n times its upper part is exact.
 static inline SINT cuvil_exp_reduce_T(T x, T *rest) {
-  const T magic = {12582912.0f|6755399441055744.0};
+  const T magic = {12582912.0f | 6755399441055744.0};
   const T t = x * (T)1.4426950408889634 + magic, n = t - magic;
-  *rest = (x - n * {0.693145751953125f|0x1.62e42fee00000p-1}) - n * {1.4286068e-06f|0x1.a39ef35793c76p-33};
+  *rest = (x - n * {0.693145751953125f | 0x1.62e42fee00000p-1}) -
+          n * {1.4286068e-06f | 0x1.a39ef35793c76p-33};
   return (SINT)(cuvil_bits_T(t) - cuvil_bits_T(magic));
 }
 
@@ -70,8 +85,8 @@ static inline SINT cuvil_exp_reduce_T(T x, T *rest) {
 static inline T cuvil_exp_scaled_T(T x, T low, SINT k) {
   T r;
   SINT n;
-  x = x > {90.0f|711.0} ? {90.0f|711.0} : x;
-  x = x < {-105.0f|-747.0} ? {-105.0f|-747.0} : x;
+  x = x>{90.0f | 711.0} ? {90.0f | 711.0} : x;
+  x = x < {-105.0f | -747.0} ? {-105.0f | -747.0} : x;
   n = cuvil_exp_reduce_T(x, &r);
   r += low;
   return cuvil_scale_pow2_T(1 + (r + r * r * cuvil_exp_tail_T(r)), n + k);
@@ -80,21 +95,22 @@ static inline T cuvil_exp_scaled_T(T x, T low, SINT k) {
 static inline T cuvil_exp_T(T x) { return cuvil_exp_scaled_T(x, 0, 0); }
 
 static inline T cuvil_exp2_sum_T(T x, T low) {
-  const T magic = {12582912.0f|6755399441055744.0};
+  const T magic = {12582912.0f | 6755399441055744.0};
   T t, r;
-  x = x > {129.0f|1025.0} ? {129.0f|1025.0} : x;
-  x = x < {-151.0f|-1076.0} ? {-151.0f|-1076.0} : x;
+  x = x>{129.0f | 1025.0} ? {129.0f | 1025.0} : x;
+  x = x < {-151.0f | -1076.0} ? {-151.0f | -1076.0} : x;
   t = x + magic;
   r = (x - (t - magic)) + low;
-  return cuvil_scale_pow2_T(1 + r * cuvil_exp2_tail_T(r), (SINT)(cuvil_bits_T(t) - cuvil_bits_T(magic)));
+  return cuvil_scale_pow2_T(1 + r * cuvil_exp2_tail_T(r),
+                            (SINT)(cuvil_bits_T(t) - cuvil_bits_T(magic)));
 }
 
 static inline T cuvil_exp2_T(T x) { return cuvil_exp2_sum_T(x, 0); }
 
 static inline T cuvil_expm1_T(T x) {
-  T c = x > {89.0f|709.9} ? {89.0f|709.9} : x, r, q, half;
+  T c = x>{89.0f | 709.9} ? {89.0f | 709.9} : x, r, q, half;
   SINT n;
-  c = c < {-20.0f|-40.0} ? {-20.0f|-40.0} : c;
+  c = c < {-20.0f | -40.0} ? {-20.0f | -40.0} : c;
   n = cuvil_exp_reduce_T(c, &r);
   q = r + r * r * cuvil_exp_tail_T(r);
   half = cuvil_pow2_T(n - 1);
@@ -112,8 +128,8 @@ static inline T cuvil_log_special_T(T x, T value) {
 static inline T cuvil_log_sum_T(T x, T correction) {
   T e;
   const T f = cuvil_log_reduce_T(x, &e);
-  return e * {0.693115234375f|0x1.62e42fefa2000p-1} +
-         (f - (cuvil_log1p_gap_T(f) - (e * {3.1946183e-05f|0x1.9ef35793c7673p-41} + correction)));
+  return e * {0.693115234375f | 0x1.62e42fefa2000p-1} +
+         (f - (cuvil_log1p_gap_T(f) - (e * {3.1946183e-05f | 0x1.9ef35793c7673p-41} + correction)));
 }
 
 static inline T cuvil_log_T(T x) { return cuvil_log_special_T(x, cuvil_log_sum_T(x, 0)); }
@@ -121,10 +137,11 @@ static inline T cuvil_log_T(T x) { return cuvil_log_special_T(x, cuvil_log_sum_T
 static inline T cuvil_log2_T(T x) {
   T e;
   const T f = cuvil_log_reduce_T(x, &e), gap = cuvil_log1p_gap_T(f), value = f - gap;
-  const T head = cuvil_from_bits_T(cuvil_bits_T(value) & ~(((UINT)1 << {12|27}) - 1));
+  const T head = cuvil_from_bits_T(cuvil_bits_T(value) & ~(((UINT)1 << {12 | 27}) - 1));
   const T tail = (f - head) - gap;
-  const T b = head * {0x1.714p+0f|0x1.7154760000000p+0}, sum = e + b;
-  const T small = value * {0.0003122284f|0x1.4ae0bf85ddf44p-26} + tail * {0x1.714p+0f|0x1.7154760000000p+0};
+  const T b = head * {0x1.714p+0f | 0x1.7154760000000p+0}, sum = e + b;
+  const T small =
+      value * {0.0003122284f | 0x1.4ae0bf85ddf44p-26} + tail * {0x1.714p+0f | 0x1.7154760000000p+0};
   return cuvil_log_special_T(x, sum + ((b - (sum - e)) + small));
 }
 
@@ -207,7 +224,10 @@ static double cuvil_power_f64(double x, double y) {
   const double d = 2.0 + f, d_lost = f - (d - 2.0), s = f / d;
   const double back = cuvil_multiply_exact(s, d, &back_low);
   const double s_low = (((f - back) - back_low) - s * d_lost) / d, z = s * s;
-  const double r = s * z * horner(z, 0.6666666666666666, 0.40000000000007846, 0.2857142856732154, 0.22222223040501796, 0.18181738258969316, 0.15388841974136694, 0.13210225690623045, 0.13604993632876033);
+  const double r =
+      s * z *
+      horner(z, 0.6666666666666666, 0.40000000000007846, 0.2857142856732154, 0.22222223040501796,
+             0.18181738258969316, 0.15388841974136694, 0.13210225690623045, 0.13604993632876033);
   const double two_s = 2.0 * s, ln = two_s + r, ln_low = (r - (ln - two_s)) + 2.0 * s_low;
   const double scaled = cuvil_multiply_exact(ln, 0x1.71547652b82fep+0, &product_low);
   const double tail = product_low + ln_low * 0x1.71547652b82fep+0 + ln * 0x1.777d0ffda0d24p-56;

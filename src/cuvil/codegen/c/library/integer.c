@@ -60,9 +60,7 @@ static inline T cuvil_power_T(T base, T exponent) {
   return (T)result;
 }
 
-static inline T cuvil_shift_right_T(T a, T n) {
-  return n < 8 * sizeof(T) ? (T)(a >> n) : 0;
-}
+static inline T cuvil_shift_right_T(T a, T n) { return n < 8 * sizeof(T) ? (T)(a >> n) : 0; }
 
 //: T=i8,i16,i32,i64,u8,u16,u32,u64,bool
 static inline T cuvil_max_T(T a, T b) { return a > b ? a : b; }
@@ -149,26 +147,34 @@ typedef struct {
 
 // NaN beats every number, ties go to the first position.
 static inline void cuvil_take_greatest_T(cuvil_best_T *best, T value, ptrdiff_t position) {
-  if (best->position >= 0 && (best->value != best->value || !(value > best->value || value != value))) return;
+  if (best->position >= 0 &&
+      (best->value != best->value || !(value > best->value || value != value)))
+    return;
   best->value = value;
   best->position = position;
 }
 
 static inline void cuvil_take_least_T(cuvil_best_T *best, T value, ptrdiff_t position) {
-  if (best->position >= 0 && (best->value != best->value || !(value < best->value || value != value))) return;
+  if (best->position >= 0 &&
+      (best->value != best->value || !(value < best->value || value != value)))
+    return;
   best->value = value;
   best->position = position;
 }
 
 // Ties go to the last position.
 static inline void cuvil_take_last_greatest_T(cuvil_best_T *best, T value, ptrdiff_t position) {
-  if (best->position >= 0 && value == value && !(best->value == best->value && value >= best->value)) return;
+  if (best->position >= 0 && value == value &&
+      !(best->value == best->value && value >= best->value))
+    return;
   best->value = value;
   best->position = position;
 }
 
 static inline void cuvil_take_last_least_T(cuvil_best_T *best, T value, ptrdiff_t position) {
-  if (best->position >= 0 && value == value && !(best->value == best->value && value <= best->value)) return;
+  if (best->position >= 0 && value == value &&
+      !(best->value == best->value && value <= best->value))
+    return;
   best->value = value;
   best->position = position;
 }

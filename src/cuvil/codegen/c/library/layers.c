@@ -6,7 +6,7 @@ typedef struct {
   ptrdiff_t size, out, kernel, stride, dilation, begin, end;
 } cuvil_axis;
 
-// The taps of window `o` inside the input: [from, to), the first's place, how many an average counts.
+// The taps of window `o` inside the input, [from, to); where the first is; how many are counted.
 typedef struct {
   ptrdiff_t first, from, to, counted;
 } cuvil_span;
@@ -26,8 +26,8 @@ static cuvil_span cuvil_span_of(const cuvil_axis *a, ptrdiff_t o, bool with_padd
 
 //: T=f32,f64,i8,i16,i32,i64,u8,u16,u32,u64
 // x and y are [n][places][c] with channels last, else [n][c][places].
-static void cuvil_max_pool_T(const T *x, T *y, const cuvil_axis *axes, ptrdiff_t n, ptrdiff_t c, bool last,
-                             T lowest) {
+static void cuvil_max_pool_T(const T *x, T *y, const cuvil_axis *axes, ptrdiff_t n, ptrdiff_t c,
+                             bool last, T lowest) {
   const cuvil_axis *d = axes, *h = axes + 1, *w = axes + 2;
   const ptrdiff_t size = d->size * h->size * w->size, places = d->out * h->out * w->out;
   for (ptrdiff_t item = 0; item < n * places; ++item) {
@@ -47,7 +47,8 @@ static void cuvil_max_pool_T(const T *x, T *y, const cuvil_axis *axes, ptrdiff_t
           if (last) {
             for (ptrdiff_t q = 0; q < c; ++q) to[q] = cuvil_max_T(at[q], to[q]);
           } else {
-            for (ptrdiff_t q = 0; q < c; ++q) to[q * places] = cuvil_max_T(at[q * channel], to[q * places]);
+            for (ptrdiff_t q = 0; q < c; ++q)
+              to[q * places] = cuvil_max_T(at[q * channel], to[q * places]);
           }
         }
       }
@@ -56,8 +57,8 @@ static void cuvil_max_pool_T(const T *x, T *y, const cuvil_axis *axes, ptrdiff_t
 }
 
 //: T=f32,f64
-static void cuvil_avg_pool_T(const T *x, T *y, const cuvil_axis *axes, ptrdiff_t n, ptrdiff_t c, bool last,
-                             bool with_padding) {
+static void cuvil_avg_pool_T(const T *x, T *y, const cuvil_axis *axes, ptrdiff_t n, ptrdiff_t c,
+                             bool last, bool with_padding) {
   const cuvil_axis *d = axes, *h = axes + 1, *w = axes + 2;
   const ptrdiff_t size = d->size * h->size * w->size, places = d->out * h->out * w->out;
   for (ptrdiff_t item = 0; item < n * places; ++item) {
@@ -111,8 +112,8 @@ static inline float cuvil_clip(const cuvil_layer *a, float x) {
 }
 
 // out[j] (+)= sum of v[k] * w[k][j] for w in panels.
-static void cuvil_row_product(const float *v, const float *w, ptrdiff_t inner, ptrdiff_t columns, bool more,
-                              float *out) {
+static void cuvil_row_product(const float *v, const float *w, ptrdiff_t inner, ptrdiff_t columns,
+                              bool more, float *out) {
   float tile[CUVIL_ROWS * CUVIL_PANEL];
   for (ptrdiff_t n0 = 0; n0 < columns; n0 += CUVIL_PANEL) {
     const ptrdiff_t left = cuvil_minimum(CUVIL_PANEL, columns - n0);
@@ -121,7 +122,9 @@ static void cuvil_row_product(const float *v, const float *w, ptrdiff_t inner, p
   }
 }
 
-static inline float cuvil_bias_at(const cuvil_layer *a, ptrdiff_t line) { return a->bias ? a->bias[line] : 0.0f; }
+static inline float cuvil_bias_at(const cuvil_layer *a, ptrdiff_t line) {
+  return a->bias ? a->bias[line] : 0.0f;
+}
 
 // gates: what the input gives, 4 * hidden; state and cell go on to the next step.
 static void cuvil_lstm_step(const cuvil_layer *a, float *gates, float *state, float *cell) {
@@ -150,14 +153,17 @@ static void cuvil_gru_step(const cuvil_layer *a, float *gates, float *state, flo
   float *back = reset + n;
   cuvil_row_product(state, a->r, n, 2 * n, true, gates);
   for (ptrdiff_t u = 0; u < 2 * n; ++u) {
-    gates[u] = a->functions[0](cuvil_clip(a, gates[u] + cuvil_bias_at(a, u) + cuvil_bias_at(a, 3 * n + u)));
+    gates[u] = a->functions[0](
+        cuvil_clip(a, gates[u] + cuvil_bias_at(a, u) + cuvil_bias_at(a, 3 * n + u)));
   }
-  for (ptrdiff_t u = 0; u < n; ++u) reset[u] = a->linear_before_reset ? state[u] : gates[n + u] * state[u];
+  for (ptrdiff_t u = 0; u < n; ++u)
+    reset[u] = a->linear_before_reset ? state[u] : gates[n + u] * state[u];
   cuvil_row_product(reset, a->r + cuvil_packed_floats(n, 2 * n), n, n, false, back);
   for (ptrdiff_t u = 0; u < n; ++u) {
     const float sum = back[u] + cuvil_bias_at(a, 5 * n + u);
     const float add = a->linear_before_reset ? gates[n + u] * sum : sum;
-    const float new = a->functions[1](cuvil_clip(a, gates[2 * n + u] + cuvil_bias_at(a, 2 * n + u) + add));
+    const float new =
+        a->functions[1](cuvil_clip(a, gates[2 * n + u] + cuvil_bias_at(a, 2 * n + u) + add));
     state[u] = (1.0f - gates[u]) * new + gates[u] * state[u];
   }
 }
@@ -167,12 +173,15 @@ static void cuvil_rnn_step(const cuvil_layer *a, float *gates, float *state, flo
   (void)unused;
   cuvil_row_product(state, a->r, n, n, true, gates);
   for (ptrdiff_t u = 0; u < n; ++u) {
-    state[u] = a->functions[0](cuvil_clip(a, gates[u] + cuvil_bias_at(a, u) + cuvil_bias_at(a, n + u)));
+    state[u] =
+        a->functions[0](cuvil_clip(a, gates[u] + cuvil_bias_at(a, u) + cuvil_bias_at(a, n + u)));
   }
 }
 
 // Floats in the packed form of a [k, n] matrix.
-static inline ptrdiff_t cuvil_packed_floats(ptrdiff_t k, ptrdiff_t n) { return k * ((n + 3) / 4 * 4); }
+static inline ptrdiff_t cuvil_packed_floats(ptrdiff_t k, ptrdiff_t n) {
+  return k * ((n + 3) / 4 * 4);
+}
 
 // scratch: CUVIL_AHEAD steps of gates, the state, the cell, and two more rows.
 #define CUVIL_AHEAD 4
@@ -183,7 +192,8 @@ static void cuvil_recurrent(const cuvil_layer *a, ptrdiff_t gates,
   float *ahead = a->scratch, *state = ahead + CUVIL_AHEAD * columns, *cell = state + n;
   float tile[CUVIL_ROWS * CUVIL_PANEL];
   for (ptrdiff_t row = 0; row < a->batch; ++row) {
-    const ptrdiff_t asked = a->lengths ? (ptrdiff_t)a->lengths[row] : (a->lengths32 ? (ptrdiff_t)a->lengths32[row] : a->steps);
+    const ptrdiff_t asked = a->lengths ? (ptrdiff_t)a->lengths[row]
+                                       : (a->lengths32 ? (ptrdiff_t)a->lengths32[row] : a->steps);
     const ptrdiff_t length = cuvil_maximum(0, cuvil_minimum(a->steps, asked));
     const ptrdiff_t from = (a->direction * a->batch + row) * n;
     for (ptrdiff_t u = 0; u < n; ++u) {
@@ -193,7 +203,8 @@ static void cuvil_recurrent(const cuvil_layer *a, ptrdiff_t gates,
     for (ptrdiff_t s = 0; s < a->steps; ++s) {
       const ptrdiff_t t = a->backward ? a->steps - 1 - s : s, place = s % CUVIL_AHEAD;
       float *y = a->y + ((t * a->directions + a->direction) * a->batch + row) * n;
-      if (place == 0) { /* the inputs' part of the next few steps, so that w is read once for them */
+      if (place ==
+          0) { /* the inputs' part of the next few steps, so that w is read once for them */
         const ptrdiff_t some = cuvil_minimum(CUVIL_AHEAD, a->steps - s);
         for (ptrdiff_t n0 = 0; n0 < columns; n0 += CUVIL_PANEL) {
           const ptrdiff_t left = cuvil_minimum(CUVIL_PANEL, columns - n0);
@@ -205,7 +216,8 @@ static void cuvil_recurrent(const cuvil_layer *a, ptrdiff_t gates,
             }
             cuvil_tile(rows, count, 1, a->size, a->w + n0 * a->size, cuvil_panel_width(left), tile);
             for (ptrdiff_t i = 0; i < count; ++i) {
-              for (ptrdiff_t j = 0; j < left; ++j) ahead[(p0 + i) * columns + n0 + j] = tile[i * CUVIL_PANEL + j];
+              for (ptrdiff_t j = 0; j < left; ++j)
+                ahead[(p0 + i) * columns + n0 + j] = tile[i * CUVIL_PANEL + j];
             }
           }
         }
@@ -237,7 +249,8 @@ typedef struct {
 } cuvil_attention_args;
 
 // The scores of one query as weights. NaN goes through; -inf everywhere is NaN, or 0 if asked.
-static void cuvil_weigh(const cuvil_attention_args *a, float *scores, ptrdiff_t b, ptrdiff_t h, ptrdiff_t i) {
+static void cuvil_weigh(const cuvil_attention_args *a, float *scores, ptrdiff_t b, ptrdiff_t h,
+                        ptrdiff_t i) {
   const ptrdiff_t mask = b * a->mask_batch + h * a->mask_head + i * a->mask_row;
   float top = -__builtin_inff(), sum = 0.0f;
   for (ptrdiff_t j = 0; j < a->kv_len; ++j) {
@@ -264,8 +277,8 @@ static void cuvil_weigh(const cuvil_attention_args *a, float *scores, ptrdiff_t 
 }
 
 // rows by a [k, n] matrix in panels, to rows `step` apart.
-static void cuvil_rows_product(const float *const *rows, ptrdiff_t count, ptrdiff_t k, const float *w,
-                               ptrdiff_t n, float *to, ptrdiff_t step) {
+static void cuvil_rows_product(const float *const *rows, ptrdiff_t count, ptrdiff_t k,
+                               const float *w, ptrdiff_t n, float *to, ptrdiff_t step) {
   float tile[CUVIL_ROWS * CUVIL_PANEL];
   for (ptrdiff_t n0 = 0; n0 < n; n0 += CUVIL_PANEL) {
     const ptrdiff_t columns = cuvil_minimum(CUVIL_PANEL, n - n0);
@@ -276,9 +289,11 @@ static void cuvil_rows_product(const float *const *rows, ptrdiff_t count, ptrdif
   }
 }
 
-static void cuvil_pack(float *to, const float *b, ptrdiff_t k, ptrdiff_t n, ptrdiff_t row, ptrdiff_t column) {
+static void cuvil_pack(float *to, const float *b, ptrdiff_t k, ptrdiff_t n, ptrdiff_t row,
+                       ptrdiff_t column) {
   for (ptrdiff_t n0 = 0; n0 < n; n0 += CUVIL_PANEL) {
-    cuvil_pack_panel(to + n0 * k, b + n0 * column, k, cuvil_minimum(CUVIL_PANEL, n - n0), row, column);
+    cuvil_pack_panel(to + n0 * k, b + n0 * column, k, cuvil_minimum(CUVIL_PANEL, n - n0), row,
+                     column);
   }
 }
 
@@ -286,13 +301,16 @@ static void cuvil_attention(const cuvil_attention_args *a) {
   for (ptrdiff_t b = 0; b < a->batch; ++b) {
     for (ptrdiff_t h = 0; h < a->heads; ++h) {
       const ptrdiff_t from = h / (a->heads / a->kv_heads);
-      cuvil_pack(a->keys, a->k + b * a->k_batch + from * a->k_head, a->head_dim, a->kv_len, 1, a->k_row);
-      cuvil_pack(a->values, a->v + b * a->v_batch + from * a->v_head, a->kv_len, a->v_dim, a->v_row, 1);
+      cuvil_pack(a->keys, a->k + b * a->k_batch + from * a->k_head, a->head_dim, a->kv_len, 1,
+                 a->k_row);
+      cuvil_pack(a->values, a->v + b * a->v_batch + from * a->v_head, a->kv_len, a->v_dim, a->v_row,
+                 1);
       for (ptrdiff_t i0 = 0; i0 < a->q_len; i0 += CUVIL_AT_ONCE) {
         const ptrdiff_t count = cuvil_minimum(CUVIL_AT_ONCE, a->q_len - i0);
         const float *rows[CUVIL_ROWS];
         float *out = a->out + b * a->out_batch + h * a->out_head + i0 * a->out_row;
-        for (ptrdiff_t i = 0; i < count; ++i) rows[i] = a->q + b * a->q_batch + h * a->q_head + (i0 + i) * a->q_row;
+        for (ptrdiff_t i = 0; i < count; ++i)
+          rows[i] = a->q + b * a->q_batch + h * a->q_head + (i0 + i) * a->q_row;
         cuvil_rows_product(rows, count, a->head_dim, a->keys, a->kv_len, a->scores, a->kv_len);
         for (ptrdiff_t i = 0; i < count; ++i) {
           rows[i] = a->scores + i * a->kv_len;

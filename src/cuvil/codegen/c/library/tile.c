@@ -1,6 +1,6 @@
 // Products: a tile of some rows by up to CUVIL_PANEL columns is summed in registers.
 //
-// Weights lie in panels of CUVIL_PANEL columns, [taps][channels][columns]; the last panel is as wide
+// Weights lie in panels of CUVIL_PANEL columns, [taps][channels][columns]; the last is as wide
 // as is left, rounded up to four. rows[tap * CUVIL_ROWS + i] is where row i finds a tap's channels.
 
 //:
@@ -26,22 +26,33 @@
 #if defined(CUVIL_LANES)
 typedef float cuvil_lanes __attribute__((vector_size(4 * CUVIL_LANES)));
 
-// All rows of a full panel.
-static void cuvil_tile_full(const float *const *rows, ptrdiff_t taps, ptrdiff_t channels,
-                            const float *w, float *tile) {
+// `count` rows of a full panel, a constant where this is called.
+static inline __attribute__((always_inline)) void cuvil_tile_rows(
+    const int count, const float *const *rows, ptrdiff_t taps, ptrdiff_t channels, const float *w,
+    float *tile) {
   cuvil_lanes sum[CUVIL_ROWS][CUVIL_PANEL / CUVIL_LANES] = {0};
   for (ptrdiff_t t = 0; t < taps; ++t, rows += CUVIL_ROWS) {
     const float *a[CUVIL_ROWS];
-    for (int i = 0; i < CUVIL_ROWS; ++i) a[i] = rows[i];
+    for (int i = 0; i < count; ++i) a[i] = rows[i];
     for (ptrdiff_t c = 0; c < channels; ++c, w += CUVIL_PANEL) {
       cuvil_lanes b[CUVIL_PANEL / CUVIL_LANES];
       memcpy(b, w, sizeof b);
-      for (int i = 0; i < CUVIL_ROWS; ++i) {
+      for (int i = 0; i < count; ++i) {
         for (int j = 0; j < CUVIL_PANEL / CUVIL_LANES; ++j) sum[i][j] += a[i][c] * b[j];
       }
     }
   }
-  memcpy(tile, sum, sizeof sum);
+  memcpy(tile, sum, (size_t)count * CUVIL_PANEL * sizeof(float));
+}
+
+static void cuvil_tile_full(const float *const *rows, ptrdiff_t taps, ptrdiff_t channels,
+                            const float *w, float *tile) {
+  cuvil_tile_rows(CUVIL_ROWS, rows, taps, channels, w, tile);
+}
+
+static void cuvil_tile_some(const float *const *rows, ptrdiff_t taps, ptrdiff_t channels,
+                            const float *w, float *tile) {
+  cuvil_tile_rows(CUVIL_ROWS < 4 ? CUVIL_ROWS : 4, rows, taps, channels, w, tile);
 }
 
 // One row of a full panel; four sums a column, since each waits for the one before.
@@ -63,14 +74,15 @@ static void cuvil_tile_row(const float *const *rows, ptrdiff_t taps, ptrdiff_t c
       for (int j = 0; j < CUVIL_PANEL / CUVIL_LANES; ++j) sum[0][j] += *a * b[j];
     }
   }
-  for (int j = 0; j < CUVIL_PANEL / CUVIL_LANES; ++j) sum[0][j] = (sum[0][j] + sum[1][j]) + (sum[2][j] + sum[3][j]);
+  for (int j = 0; j < CUVIL_PANEL / CUVIL_LANES; ++j)
+    sum[0][j] = (sum[0][j] + sum[1][j]) + (sum[2][j] + sum[3][j]);
   memcpy(tile, sum, CUVIL_PANEL * sizeof(float));
 }
 #endif
 
 // Four rows by four columns of a panel of `width` columns, in sixteen registers.
-static void cuvil_tile_square(const float *const *rows, ptrdiff_t taps, ptrdiff_t channels, const float *w,
-                              ptrdiff_t width, float *tile) {
+static void cuvil_tile_square(const float *const *rows, ptrdiff_t taps, ptrdiff_t channels,
+                              const float *w, ptrdiff_t width, float *tile) {
   float s00 = 0, s01 = 0, s02 = 0, s03 = 0, s10 = 0, s11 = 0, s12 = 0, s13 = 0;
   float s20 = 0, s21 = 0, s22 = 0, s23 = 0, s30 = 0, s31 = 0, s32 = 0, s33 = 0;
   for (ptrdiff_t t = 0; t < taps; ++t, rows += CUVIL_ROWS) {
@@ -97,8 +109,8 @@ static void cuvil_tile_square(const float *const *rows, ptrdiff_t taps, ptrdiff_
 }
 
 // One row by four columns.
-static void cuvil_tile_line(const float *const *rows, ptrdiff_t taps, ptrdiff_t channels, const float *w,
-                            ptrdiff_t width, float *tile) {
+static void cuvil_tile_line(const float *const *rows, ptrdiff_t taps, ptrdiff_t channels,
+                            const float *w, ptrdiff_t width, float *tile) {
   float s0 = 0, s1 = 0, s2 = 0, s3 = 0;
   for (ptrdiff_t t = 0; t < taps; ++t, rows += CUVIL_ROWS) {
     const float *a = rows[0];
@@ -111,17 +123,19 @@ static void cuvil_tile_line(const float *const *rows, ptrdiff_t taps, ptrdiff_t 
 }
 
 // tile[i][j] = sum over taps and channels, for `count` rows and the `width` columns of a panel.
-static void cuvil_tile(const float *const *rows, ptrdiff_t count, ptrdiff_t taps, ptrdiff_t channels,
-                       const float *w, ptrdiff_t width, float *tile) {
+static void cuvil_tile(const float *const *rows, ptrdiff_t count, ptrdiff_t taps,
+                       ptrdiff_t channels, const float *w, ptrdiff_t width, float *tile) {
 #if defined(CUVIL_LANES)
   if (width == CUVIL_PANEL) {
+    ptrdiff_t i = 0;
     if (count == CUVIL_ROWS) {
       cuvil_tile_full(rows, taps, channels, w, tile);
       return;
     }
-    for (ptrdiff_t i = 0; i < count; ++i) {
-      cuvil_tile_row(rows + i, taps, channels, w, tile + i * CUVIL_PANEL);
+    for (; i + 4 <= count; i += 4) {
+      cuvil_tile_some(rows + i, taps, channels, w, tile + i * CUVIL_PANEL);
     }
+    for (; i < count; ++i) cuvil_tile_row(rows + i, taps, channels, w, tile + i * CUVIL_PANEL);
     return;
   }
 #endif
@@ -141,8 +155,8 @@ static inline ptrdiff_t cuvil_panel_width(ptrdiff_t columns) {
 }
 
 // A panel of a matrix that is no constant.
-static void cuvil_pack_panel(float *to, const float *b, ptrdiff_t k, ptrdiff_t columns, ptrdiff_t row,
-                             ptrdiff_t column) {
+static void cuvil_pack_panel(float *to, const float *b, ptrdiff_t k, ptrdiff_t columns,
+                             ptrdiff_t row, ptrdiff_t column) {
   const ptrdiff_t width = cuvil_panel_width(columns);
   for (ptrdiff_t i = 0; i < k; ++i, to += width) {
     for (ptrdiff_t j = 0; j < width; ++j) to[j] = j < columns ? b[i * row + j * column] : 0.0f;
@@ -176,8 +190,8 @@ static void cuvil_taps(const cuvil_window *s, const float *x, ptrdiff_t m, const
 }
 
 // The same of a transposed convolution, whose strides move the output.
-static void cuvil_turned_taps(const cuvil_window *s, const float *x, ptrdiff_t m, const float *absent,
-                              const float **taps, ptrdiff_t step) {
+static void cuvil_turned_taps(const cuvil_window *s, const float *x, ptrdiff_t m,
+                              const float *absent, const float **taps, ptrdiff_t step) {
   const ptrdiff_t row = m / s->ow, plane = row / s->oh, n = plane / s->od;
   const ptrdiff_t left = m - row * s->ow + s->pw, top = row - plane * s->oh + s->ph;
   const ptrdiff_t front = plane - n * s->od + s->pd;
@@ -188,8 +202,11 @@ static void cuvil_turned_taps(const cuvil_window *s, const float *x, ptrdiff_t m
       for (ptrdiff_t k = 0; k < s->kw; ++k, taps += step) {
         const ptrdiff_t at = left - k * s->dw;
         const bool inside = z >= 0 && y >= 0 && at >= 0 && z % s->sd == 0 && y % s->sh == 0 &&
-                            at % s->sw == 0 && z / s->sd < s->d && y / s->sh < s->h && at / s->sw < s->w;
-        *taps = inside ? x + (((n * s->d + z / s->sd) * s->h + y / s->sh) * s->w + at / s->sw) * s->c : absent;
+                            at % s->sw == 0 && z / s->sd < s->d && y / s->sh < s->h &&
+                            at / s->sw < s->w;
+        *taps = inside
+                    ? x + (((n * s->d + z / s->sd) * s->h + y / s->sh) * s->w + at / s->sw) * s->c
+                    : absent;
       }
     }
   }
@@ -209,8 +226,8 @@ static void cuvil_patch(const float **rows, ptrdiff_t count, ptrdiff_t taps, ptr
 }
 
 // Some channels of one pixel of a depthwise convolution; w is [taps][channels].
-static void cuvil_depthwise(const float *const *taps, ptrdiff_t count, const float *w, ptrdiff_t channels,
-                            ptrdiff_t first, ptrdiff_t columns, float *tile) {
+static void cuvil_depthwise(const float *const *taps, ptrdiff_t count, const float *w,
+                            ptrdiff_t channels, ptrdiff_t first, ptrdiff_t columns, float *tile) {
 #if defined(CUVIL_LANES)
   if (columns == CUVIL_PANEL) {
     cuvil_lanes sum[CUVIL_PANEL / CUVIL_LANES] = {0};

@@ -9,12 +9,27 @@ static inline double cuvil_subtract_exact(double a, double b, double *low) {
 
 // 2 / pi, 64 bits a word after a word of zeros.
 static const uint64_t cuvil_two_over_pi[] = {
-  0,
-  0xa2f9836e4e441529ull, 0xfc2757d1f534ddc0ull, 0xdb6295993c439041ull, 0xfe5163abdebbc561ull,
-  0xb7246e3a424dd2e0ull, 0x06492eea09d1921cull, 0xfe1deb1cb129a73eull, 0xe88235f52ebb4484ull,
-  0xe99c7026b45f7e41ull, 0x3991d639835339f4ull, 0x9c845f8bbdf9283bull, 0x1ff897ffde05980full,
-  0xef2f118b5a0a6d1full, 0x6d367ecf27cb09b7ull, 0x4f463f669e5fea2dull, 0x7527bac7ebe5f17bull,
-  0x3d0739f78a5292eaull, 0x6bfb5fb11f8d5d08ull, 0x56033046fc7b6babull, 0xf0cfbc209af4361dull,
+    0,
+    0xa2f9836e4e441529ull,
+    0xfc2757d1f534ddc0ull,
+    0xdb6295993c439041ull,
+    0xfe5163abdebbc561ull,
+    0xb7246e3a424dd2e0ull,
+    0x06492eea09d1921cull,
+    0xfe1deb1cb129a73eull,
+    0xe88235f52ebb4484ull,
+    0xe99c7026b45f7e41ull,
+    0x3991d639835339f4ull,
+    0x9c845f8bbdf9283bull,
+    0x1ff897ffde05980full,
+    0xef2f118b5a0a6d1full,
+    0x6d367ecf27cb09b7ull,
+    0x4f463f669e5fea2dull,
+    0x7527bac7ebe5f17bull,
+    0x3d0739f78a5292eaull,
+    0x6bfb5fb11f8d5d08ull,
+    0x56033046fc7b6babull,
+    0xf0cfbc209af4361dull,
 };
 
 // M. H. Payne and R. N. Hanek, "Radian reduction for trigonometric functions", 1983, for a >= 2^26.
@@ -85,13 +100,15 @@ static double cuvil_reduce_angle(double x, double *low, uint64_t *quadrant) {
 
 static double cuvil_sin_near_zero(double r, double low) {
   const double z = r * r, cube = r * z;
-  const double q = horner(z, 0.008333333333322314, -0.00019841269829724817, 2.755731366195514e-06, -2.5050753251914876e-08, 1.5896504359190316e-10);
+  const double q = horner(z, 0.008333333333322314, -0.00019841269829724817, 2.755731366195514e-06,
+                          -2.5050753251914876e-08, 1.5896504359190316e-10);
   return r - ((z * (0.5 * low - cube * q) - low) - cube * -0.16666666666666632);
 }
 
 static double cuvil_cos_near_zero(double r, double low) {
   const double z = r * r, half = 0.5 * z, w = 1.0 - half;
-  const double q = horner(z, 0.0416666666666666, -0.001388888888887399, 2.4801587289395082e-05, -2.7557314326070805e-07, 2.08757195637335e-09, -1.1359448926482873e-11);
+  const double q = horner(z, 0.0416666666666666, -0.001388888888887399, 2.4801587289395082e-05,
+                          -2.7557314326070805e-07, 2.08757195637335e-09, -1.1359448926482873e-11);
   return w + (((1.0 - w) - half) + (z * z * q - r * low));
 }
 
@@ -122,15 +139,23 @@ static double cuvil_tan_f64(double x) {
 }
 
 static inline double cuvil_atan_tail_f64(double z) {
-  return horner(z, -0.33333333333333326, 0.19999999999997647, -0.14285714285385617, 0.11111111088048978, -0.09090908140519119, 0.07692282680785595, -0.06666225775680334, 0.058770136633974575, -0.052183606097893936, 0.04503403069364089, -0.03347172122979047, 0.0151929994019967);
+  return horner(z, -0.33333333333333326, 0.19999999999997647, -0.14285714285385617,
+                0.11111111088048978, -0.09090908140519119, 0.07692282680785595,
+                -0.06666225775680334, 0.058770136633974575, -0.052183606097893936,
+                0.04503403069364089, -0.03347172122979047, 0.0151929994019967);
 }
 
 static inline double cuvil_asin_tail_f64(double z) {
-  return horner(z, 0.16666666666666763, 0.07499999999970108, 0.04464285717527711, 0.030381942675711107, 0.02237221589365988, 0.01735159572183727, 0.013981015858029052, 0.01139731506275808, 0.010789197533923335, 0.0036726515282039136, 0.021789516190502897, -0.021115127457314878, 0.03270117337448611);
+  return horner(z, 0.16666666666666763, 0.07499999999970108, 0.04464285717527711,
+                0.030381942675711107, 0.02237221589365988, 0.01735159572183727,
+                0.013981015858029052, 0.01139731506275808, 0.010789197533923335,
+                0.0036726515282039136, 0.021789516190502897, -0.021115127457314878,
+                0.03270117337448611);
 }
 
 static inline double cuvil_sinh_f64(double x) {
-  const double a = cuvil_abs_f64(x), e = cuvil_expm1_f64(a), half = cuvil_exp_scaled_f64(a, 0.0, -1);
+  const double a = cuvil_abs_f64(x), e = cuvil_expm1_f64(a),
+               half = cuvil_exp_scaled_f64(a, 0.0, -1);
   const double y = a < 22.0 ? 0.5 * (e + e / (e + 1.0)) : half;
   return x == 0.0 ? x : cuvil_copysign_f64(x != x ? x : y, x);
 }
@@ -177,7 +202,8 @@ static inline float cuvil_acosh_f32(float x) { return (float)cuvil_acosh_f64((do
 static inline float cuvil_atanh_f32(float x) { return (float)cuvil_atanh_f64((double)x); }
 
 static inline float cuvil_atan_tail_f32(float z) {
-  return horner(z, -3.3333316e-01f, 1.9998471e-01f, -1.4243522e-01f, 1.0593726e-01f, -6.0779877e-02f);
+  return horner(z, -3.3333316e-01f, 1.9998471e-01f, -1.4243522e-01f, 1.0593726e-01f,
+                -6.0779877e-02f);
 }
 
 static inline float cuvil_asin_tail_f32(float z) {
@@ -190,7 +216,8 @@ static inline T cuvil_atan_ratio_T(T num, T den, T quarters, T flip) {
   const bool upper = num > den * (T)0.41421356237309503;
   const T t = (upper ? num - den : num) / (upper ? num + den : den), z = t * t;
   const T k = quarters + (upper ? flip : 0), tail = t * z * cuvil_atan_tail_T(z);
-  return k * (T)0.7853981633974483 + (flip * t + (flip * tail + k * {-2.1855694e-08f|3.061616997868383e-17}));
+  return k * (T)0.7853981633974483 +
+         (flip * t + (flip * tail + k * {-2.1855694e-08f | 3.061616997868383e-17}));
 }
 
 static inline T cuvil_atan_T(T x) {
@@ -204,7 +231,7 @@ static inline T cuvil_atan2_T(T y, T x) {
   T ay = cuvil_abs_T(y), ax = cuvil_abs_T(x);
   const bool both = cuvil_isinf_T(x) && cuvil_isinf_T(y);
   const bool left = (cuvil_bits_T(x) & ~((UINT)-1 >> 1)) != 0;
-  const T huge = {0x1p100f|0x1p1000}, up = {0x1p60f|0x1p600};
+  const T huge = {0x1p100f | 0x1p1000}, up = {0x1p60f | 0x1p600};
   T top, scale, num, den, flip, angle, small;
   bool beyond;
   ay = both ? 1 : ay;
@@ -229,12 +256,13 @@ static inline T cuvil_asin_T(T x) {
   const bool outer = a > (T)0.5;
   const T z = outer ? (1 - a) * (T)0.5 : a * a, s = outer ? cuvil_sqrt_T(z) : a;
   const T v = s + s * z * cuvil_asin_tail_T(z);
-  const T y = outer ? (T)1.5707963267948966 - (v + v - 2 * {-2.1855694e-08f|3.061616997868383e-17}) : v;
+  const T y =
+      outer ? (T)1.5707963267948966 - (v + v - 2 * {-2.1855694e-08f | 3.061616997868383e-17}) : v;
   return cuvil_copysign_T(y, x);
 }
 
 static inline T cuvil_acos_T(T x) {
-  const T a = cuvil_abs_T(x), low = {-2.1855694e-08f|3.061616997868383e-17};
+  const T a = cuvil_abs_T(x), low = {-2.1855694e-08f | 3.061616997868383e-17};
   const bool outer = a > (T)0.5;
   const T z = outer ? (1 - a) * (T)0.5 : a * a, s = outer ? cuvil_sqrt_T(z) : x;
   const T tail = s * z * cuvil_asin_tail_T(z), near_one = 2 * (s + tail);
@@ -246,46 +274,62 @@ static inline T cuvil_acos_T(T x) {
 // "Chebyshev approximation of (1+2x) exp(x^2) erfc x", 1981.
 //: T=f32
 static inline float cuvil_erfcx_tail_f32(float s) {
-  return horner(s, 1.2769784e+00f, -9.276398e-02f, -1.6603146e-01f, 1.6405542e-01f, -5.4203887e-02f, -8.060143e-03f, 8.630105e-03f, 1.3133133e-03f, -1.2280082e-03f, -3.994533e-04f);
+  return horner(s, 1.2769784e+00f, -9.276398e-02f, -1.6603146e-01f, 1.6405542e-01f, -5.4203887e-02f,
+                -8.060143e-03f, 8.630105e-03f, 1.3133133e-03f, -1.2280082e-03f, -3.994533e-04f);
 }
 
 // x P(x^2), |x| <= 1.
 static inline float cuvil_erf_small_f32(float x) {
-  return x * horner(x * x, 1.1283791e+00f, -3.7612626e-01f, 1.12835854e-01f, -2.6853813e-02f, 5.188328e-03f, -8.0101984e-04f, 7.8538775e-05f);
+  return x * horner(x * x, 1.1283791e+00f, -3.7612626e-01f, 1.12835854e-01f, -2.6853813e-02f,
+                    5.188328e-03f, -8.0101984e-04f, 7.8538775e-05f);
 }
 
 //: T=f64
 static inline double cuvil_erfcx_tail_f64(double s) {
-  return horner(s, 1.2329951186255526, -0.13962111684056286, 0.015379652102620135, 0.06809705425473357, -0.10103906603632345, 0.09373283499691432, -0.06633036581203976, 0.037167515560702115, -0.01619773405471713, 0.005031969770610919, -0.0007577733614294204, -0.00019925557955249558, 0.00015062229012783134, -2.4402953850601448e-05, -1.1224821345721512e-05, 5.717498570733812e-06, 3.0127306805481384e-07, -8.34766283992195e-07, 6.28883989274604e-08, 1.1516053895172286e-07, -7.841985624403911e-09, -1.3650110538253337e-08, -1.800216219300462e-09);
+  return horner(s, 1.2329951186255526, -0.13962111684056286, 0.015379652102620135,
+                0.06809705425473357, -0.10103906603632345, 0.09373283499691432,
+                -0.06633036581203976, 0.037167515560702115, -0.01619773405471713,
+                0.005031969770610919, -0.0007577733614294204, -0.00019925557955249558,
+                0.00015062229012783134, -2.4402953850601448e-05, -1.1224821345721512e-05,
+                5.717498570733812e-06, 3.0127306805481384e-07, -8.34766283992195e-07,
+                6.28883989274604e-08, 1.1516053895172286e-07, -7.841985624403911e-09,
+                -1.3650110538253337e-08, -1.800216219300462e-09);
 }
 
 static inline double cuvil_erf_small_f64(double x) {
-  return x * horner(x * x, 1.1283791670955126, -0.3761263890318375, 0.11283791670954857, -0.026866170645072907, 0.005223977624780965, -0.0008548326978747702, 0.00012055331037093965, -1.4925593511401867e-05, 1.6460972886829844e-06, -1.6350025936209924e-07, 1.4657884472637242e-08, -1.1365683248456953e-09, 5.945290031037285e-11);
+  return x * horner(x * x, 1.1283791670955126, -0.3761263890318375, 0.11283791670954857,
+                    -0.026866170645072907, 0.005223977624780965, -0.0008548326978747702,
+                    0.00012055331037093965, -1.4925593511401867e-05, 1.6460972886829844e-06,
+                    -1.6350025936209924e-07, 1.4657884472637242e-08, -1.1365683248456953e-09,
+                    5.945290031037285e-11);
 }
 
 //: T=f32,f64
 // erfc(t) for t >= 0, where t^2 = high + low.
 static inline T cuvil_erfc_positive_T(T t, T high, T low) {
-  const T c = t > {10.2f|27.3} ? {10.2f|27.3} : t, b = 1 + 2 * c, inverse = 1 / ((c + {2.0f|4.0}) * b);
-  const T s = (c - {2.0f|4.0}) * b * inverse;
-  return cuvil_exp_scaled_T(-high, -low, 0) * (cuvil_erfcx_tail_T(s) * ((c + {2.0f|4.0}) * inverse));
+  const T c = t>{10.2f | 27.3} ? {10.2f | 27.3} : t, b = 1 + 2 * c,
+          inverse = 1 / ((c + {2.0f | 4.0}) * b);
+  const T s = (c - {2.0f | 4.0}) * b * inverse;
+  return cuvil_exp_scaled_T(-high, -low, 0) *
+         (cuvil_erfcx_tail_T(s) * ((c + {2.0f | 4.0}) * inverse));
 }
 
 // x without its lower bits, so that its square is exact.
 static inline T cuvil_head_T(T x) {
-  return cuvil_from_bits_T(cuvil_bits_T(x) & ~(((UINT)1 << {12|27}) - 1));
+  return cuvil_from_bits_T(cuvil_bits_T(x) & ~(((UINT)1 << {12 | 27}) - 1));
 }
 
 static inline T cuvil_erfc_T(T x) {
   T t = cuvil_abs_T(x), head, y;
-  t = t > {11.2f|28.3} ? {11.2f|28.3} : t;
+  t = t>{11.2f | 28.3} ? {11.2f | 28.3} : t;
   head = cuvil_head_T(t);
   y = cuvil_erfc_positive_T(t, head * head, (t - head) * (t + head));
   return x < 0 ? 2 - y : y;
 }
 
 static inline T cuvil_erf_T(T x) {
-  return cuvil_abs_T(x) <= 1 ? cuvil_erf_small_T(x) : cuvil_copysign_T(1 - cuvil_erfc_T(cuvil_abs_T(x)), x);
+  return cuvil_abs_T(x) <= 1 ? cuvil_erf_small_T(x)
+                             : cuvil_copysign_T(1 - cuvil_erfc_T(cuvil_abs_T(x)), x);
 }
 
 // x Phi(x), Phi from erfc on the side where nothing cancels.
@@ -293,6 +337,7 @@ static inline T cuvil_gelu_erf_T(T x) {
   T a = cuvil_abs_T(x), head, half;
   a = a > 40 ? 40 : a;
   head = cuvil_head_T(a);
-  half = (T)0.5 * cuvil_erfc_positive_T(a * (T)0.7071067811865476, (T)0.5 * head * head, (T)0.5 * (a - head) * (a + head));
+  half = (T)0.5 * cuvil_erfc_positive_T(a * (T)0.7071067811865476, (T)0.5 * head * head,
+                                        (T)0.5 * (a - head) * (a + head));
   return x * (x < 0 ? half : 1 - half);
 }
