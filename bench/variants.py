@@ -91,8 +91,36 @@ def artifacts(case: Case, sizes: Sizes) -> dict[str, Artifact]:
     return {kind: cuvil.compile(model, (x,), threads=1, **how) for kind, how in kinds.items()}
 
 
+def recording_bar(seconds: float) -> Bar:
+    """What recording a call adds to it, without Python around: the least times of a thousand."""
+    x, y = np.ones((3, 8), np.float32), np.empty((3, 4), np.float32)
+    calls: dict[str, Callable[[], object]] = {}
+    kept = []
+    for kind, options in (("plain", {}), ("recorded", {"retune": True})):
+        made = cuvil.compile(
+            torch.nn.Linear(8, 4).eval(), (torch.from_numpy(x),), dynamic_dims={"input": {0: "n"}},
+            threads=1, options=options,
+        )  # fmt: skip
+        made(x)
+        model, room = made.library_model(), np.zeros(1 << 12, np.uint8)
+        (plan,) = model.plans.values()
+        places = [np.array([a.ctypes.data], np.uint64) for a in (x, y)]
+        start = -(-room.ctypes.data // 64) * 64
+        kept.append((made, room, places))
+        given = (model.address, *(p.ctypes.data for p in places), plan.symbols, start, None)
+        calls[kind] = functools.partial(_thousand, model.run, given)
+    times = interleaved(calls, seconds, time.thread_time)
+    return Bar("recording a call", (times["recorded"].min - times["plain"].min) * 1e6, 300.0, "ns")
+
+
+def _thousand(run: Callable[..., object], given: tuple[Any, ...]) -> None:
+    for _ in range(1000):
+        run(*given)
+
+
 def variant_bars(seconds: float) -> Iterator[Bar]:
-    """The ratios of each case and size, and how much larger the code is."""
+    """The ratios of each case and size, how much larger the code is, and what recording costs."""
+    yield recording_bar(seconds)
     for name, case in CASES.items():
         for sizes in case.sizes:
             made = artifacts(case, sizes)
