@@ -9,8 +9,13 @@ namespace cuvil {
 constexpr int kRows = CUVIL_VEC_BYTES == 32 ? 2 : 4;
 // Vectors of a block, and how many of them a lone row takes at once: it has sums to spare.
 constexpr int kParts = LANES / VL;
+#if defined(__aarch64__)
+constexpr int kMostSums = 16;  // of 32 registers
+#else
+constexpr int kMostSums = 8;
+#endif
 constexpr int at_once(int gates) {
-  return kParts * gates <= 8 || kParts == 1 ? kParts : kParts / 2;
+  return kParts * gates <= kMostSums || kParts == 1 ? kParts : kParts / 2;
 }
 
 struct Step {
