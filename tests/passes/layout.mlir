@@ -166,3 +166,27 @@
     %0 = "cuvil.slice"(%arg0) {size = #cuvil.dims<[n, 2]>, start = array<i64: 0, 1>, step = array<i64: 1, 1>} : (!cuvil.tensor<[n, 3] x f32>) -> !cuvil.tensor<[n, 2] x f32>
     "func.return"(%0) : (!cuvil.tensor<[n, 2] x f32>) -> ()
 // REFUSED the operand is no transpose
+
+// RULE sink-transpose-through-broadcast
+  ^bb0(%arg0: !cuvil.tensor<[n, 3, 5] x f32>):
+    %0 = "cuvil.transpose"(%arg0) {perm = array<i64: 0, 2, 1>} : (!cuvil.tensor<[n, 3, 5] x f32>) -> !cuvil.tensor<[n, 5, 3] x f32>
+    %1 = "cuvil.broadcast"(%0) {shape = #cuvil.dims<[m + 2, 5, 3]>} : (!cuvil.tensor<[n, 5, 3] x f32>) -> !cuvil.tensor<[m + 2, 5, 3] x f32>
+    "func.return"(%1) : (!cuvil.tensor<[m + 2, 5, 3] x f32>) -> ()
+// AFTER
+  ^bb0(%arg0: !cuvil.tensor<[n, 3, 5] x f32>):
+    %0 = "cuvil.broadcast"(%arg0) {shape = #cuvil.dims<[m + 2, 3, 5]>} : (!cuvil.tensor<[n, 3, 5] x f32>) -> !cuvil.tensor<[m + 2, 3, 5] x f32>
+    %1 = "cuvil.transpose"(%0) {perm = array<i64: 0, 2, 1>} : (!cuvil.tensor<[m + 2, 3, 5] x f32>) -> !cuvil.tensor<[m + 2, 5, 3] x f32>
+    "func.return"(%1) : (!cuvil.tensor<[m + 2, 5, 3] x f32>) -> ()
+
+// RULE sink-transpose-through-broadcast
+  ^bb0(%arg0: !cuvil.tensor<[n, 3, 1] x f32>):
+    %0 = "cuvil.transpose"(%arg0) {perm = array<i64: 0, 2, 1>} : (!cuvil.tensor<[n, 3, 1] x f32>) -> !cuvil.tensor<[n, 1, 3] x f32>
+    %1 = "cuvil.broadcast"(%0) {shape = #cuvil.dims<[n, m, 3]>} : (!cuvil.tensor<[n, 1, 3] x f32>) -> !cuvil.tensor<[n, m, 3] x f32>
+    "func.return"(%1) : (!cuvil.tensor<[n, m, 3] x f32>) -> ()
+// REFUSED it repeats elements
+
+// RULE sink-transpose-through-broadcast
+  ^bb0(%arg0: !cuvil.tensor<[n, 5, 3] x f32>):
+    %0 = "cuvil.broadcast"(%arg0) {shape = #cuvil.dims<[m, 5, 3]>} : (!cuvil.tensor<[n, 5, 3] x f32>) -> !cuvil.tensor<[m, 5, 3] x f32>
+    "func.return"(%0) : (!cuvil.tensor<[m, 5, 3] x f32>) -> ()
+// REFUSED the operand is no transpose

@@ -170,10 +170,31 @@ def sink_through_slice(op: Op, context: Context) -> Outcome:
     return action
 
 
+@rule("sink-transpose-through-broadcast", "broadcast")
+def sink_through_broadcast(op: Op, context: Context) -> Outcome:
+    """broadcast(transpose(x)) -> transpose(broadcast(x)), where it repeats nothing: it only says
+    that sizes which are written differently are the same"""
+    inner = defined_by(op.operands[0], "transpose")
+    if inner is None:
+        return Refusal("the operand is no transpose")
+    source, target = inner.type.shape, op.type.shape
+    if len(source) != len(target) or any(a == 1 != b for a, b in zip(source, target, strict=True)):
+        return Refusal("it repeats elements")
+    perm = tuple(inner.attrs["perm"])
+
+    def action(rw: Rewriter) -> list[Value]:
+        shape = tuple(target[p] for p in inverse(perm))
+        made = rw.value("broadcast", inner.operands, shape=shape)
+        return [rw.value("transpose", [made], perm=perm)]
+
+    return action
+
+
 TURN_RULES: list[Rule] = [channels_last]
 SINK_RULES: list[Rule] = [
     sink_through_map,
     sink_through_reduce,
     sink_through_concat,
     sink_through_slice,
+    sink_through_broadcast,
 ]

@@ -45,16 +45,19 @@ class Expr:
 
     __slots__ = ("_hash", "_symbols", "_text", "terms")
 
+    _hash: int
+    _symbols: frozenset[str]
+    _text: str
+
     def __init__(self, terms: tuple[tuple[Monomial, int], ...]) -> None:
-        self.terms = terms
-        self._hash: int | None = None
-        self._text: str | None = None
-        self._symbols: frozenset[str] | None = None
+        self.terms = terms  # what else there is, is made when it is asked for
 
     def __hash__(self) -> int:
-        if self._hash is None:
+        try:
+            return self._hash
+        except AttributeError:
             self._hash = hash(self.terms)
-        return self._hash
+            return self._hash
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Expr) and self.terms == other.terms)
@@ -91,9 +94,11 @@ class Expr:
         return mod(other, self)
 
     def __str__(self) -> str:
-        if self._text is None:
+        try:
+            return self._text
+        except AttributeError:
             self._text = self._written()
-        return self._text
+            return self._text
 
     def _written(self) -> str:
         monomial, coefficient = self.terms[0]
@@ -215,8 +220,6 @@ def _divide_monomial(a: Monomial, b: Monomial) -> Monomial | None:
 
 def split_multiple(value: Dim, by: Dim) -> tuple[Dim, Dim]:
     """(q, r) with value == q * by + r and no term of r a multiple of ``by``."""
-    if by == 1:
-        return value, 0
     if isinstance(by, int):
         quotient: dict[Monomial, int] = {}
         rest: dict[Monomial, int] = {}
@@ -288,10 +291,8 @@ def _lone_floordiv(value: Dim) -> tuple[Dim, Dim] | None:
     if not isinstance(value, Expr) or len(value.terms) > 2:
         return None
     monomial, coefficient = value.terms[0]
-    if coefficient != 1 or len(monomial) != 1 or monomial[0][1] != 1:
-        return None
-    atom = monomial[0][0]
-    if atom.kind != "floordiv":
+    (atom, power), *others = monomial
+    if coefficient != 1 or others or power != 1 or atom.kind != "floordiv":
         return None
     a, c = atom.args
     if len(value.terms) == 2:
@@ -352,11 +353,13 @@ def symbols_of(value: Dim) -> frozenset[str]:
     """Names of the symbols in ``value``."""
     if isinstance(value, int):
         return frozenset()
-    if value._symbols is None:
+    try:
+        return value._symbols
+    except AttributeError:
         atoms = [atom for monomial, _ in value.terms for atom, _ in monomial]
         names = {a.name for a in atoms if a.kind == "symbol"}
         value._symbols = frozenset(names.union(*(symbols_of(x) for a in atoms for x in a.args)))
-    return value._symbols
+        return value._symbols
 
 
 def substitute(value: Dim, table: Mapping[str, Dim]) -> Dim:

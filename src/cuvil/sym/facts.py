@@ -27,7 +27,14 @@ from cuvil.sym.expr import (
     symbols_of,
     total,
 )
-from cuvil.sym.forms import has_function, linear_in, multiple_of_quotient, rejoin, symbols_in
+from cuvil.sym.forms import (
+    has_function,
+    is_atom,
+    linear_in,
+    multiple_of_quotient,
+    rejoin,
+    symbols_in,
+)
 from cuvil.sym.points import Bounds, Point, points_within
 
 
@@ -296,6 +303,12 @@ class Facts:
         return known
 
     def _simplified(self, value: Expr) -> Dim:
+        if all(
+            atom.kind == "symbol" or is_atom(self._simplify_function(atom), atom)
+            for monomial, _ in value.terms
+            for atom, _ in monomial
+        ):
+            return rejoin(value)
         parts: list[Dim] = []
         for monomial, coefficient in value.terms:
             term: Dim = coefficient

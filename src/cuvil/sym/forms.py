@@ -21,6 +21,11 @@ def has_function(value: Expr) -> bool:
     return any(atom.kind != "symbol" for monomial, _ in value.terms for atom, _ in monomial)
 
 
+def is_atom(value: Dim, atom: Atom) -> bool:
+    """Whether the value is the atom and no more."""
+    return isinstance(value, Expr) and value.terms == ((((atom, 1),), 1),)
+
+
 def linear_in(value: Dim, name: str) -> tuple[Dim | None, Dim]:
     """(slope, rest) with value == slope * name + rest; slope None where it is not linear."""
     if isinstance(value, int) or name not in symbols_of(value):
