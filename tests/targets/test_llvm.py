@@ -125,6 +125,11 @@ def test_scalar_tiles_are_seen() -> None:
     assert "without vectors" in str(fault_of(scalar, True))
 
 
+def test_there_is_none_for_what_is_no_machine(net: _Net) -> None:
+    with pytest.raises(TargetError, match="no LLVM IR for the target onnx"):
+        cuvil.dump_ir(net, "llvm", example_inputs=EXAMPLE, target="onnx")
+
+
 def test_a_library_is_no_text(net: _Net, tmp_path: Path) -> None:
     built = cuvil.compile(net, EXAMPLE, target="llvm-aarch64", verify=False)
     with pytest.raises(TargetError, match="not available for this artifact"):

@@ -98,6 +98,8 @@ def test_what_onnx_has_no_operators_for_is_listed() -> None:
     with pytest.raises(UnsupportedOpError) as caught:
         cuvil.compile(Special(), (torch.ones(3),), target="onnx")
     assert {node.op for node in caught.value.nodes} == {"cuvil.erfcx", "cuvil.lgamma"}
+    traced = cuvil.debug_trace(Special(), None, None, input_shape=(3,), target="onnx")
+    assert {node["op"] for node in traced["unsupported"]} == {"cuvil.erfcx", "cuvil.lgamma"}
 
 
 def test_the_same_bytes_again(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from cuvil.api import c_backend
-from cuvil.api.onnx_backend import generate_onnx, packed, portable
+from cuvil.api.onnx_backend import generate_onnx, missing_operators, packed, portable
 from cuvil.api.operators import missing_kernels
 from cuvil.build.library import TABLES, Watch, build_library, built_variants
 from cuvil.build.llvm_text import llvm_text
@@ -102,6 +102,6 @@ BACKENDS: Mapping[str, Backend] = {
     "wasm": Backend(generate, _wasm),
     "c": Backend(c_backend.generate_c, _c, adapt=c_backend.adapt, versions=False),
     "onnx": Backend(
-        generate_onnx, _onnx, adapt=portable, missing=lambda module: [], versions=False
+        generate_onnx, _onnx, adapt=portable, missing=missing_operators, versions=False
     ),
 }

@@ -277,7 +277,7 @@ class Compiler:
         except UnsupportedOpError as error:
             nodes = unsupported_table(error.nodes)
             return {"supported": False, "operators": [], "kernels": [], "unsupported": nodes}
-        table = operator_table(module.main, fused)
+        table = operator_table(module.main, fused, self.backend.missing(fused))
         return {"model": module.name, "supported": not table["unsupported"], **table}
 
     def _lower(

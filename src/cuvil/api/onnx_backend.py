@@ -9,7 +9,7 @@ from cuvil.api.capture import need_framework
 from cuvil.api.manifest import signature_of
 from cuvil.codegen.module import Generated
 from cuvil.codegen.weights import WeightLayout
-from cuvil.errors import TargetError
+from cuvil.errors import TargetError, UnsupportedNode
 from cuvil.ir.core import Module, Weight
 from cuvil.package.onnx_model import StoredTensor, pack_model
 from cuvil.passes.pipeline import PassOptions
@@ -22,6 +22,14 @@ class GeneratedModel(Generated):
 
     main: bytes = b""
     parts: dict[str, bytes] | None = None
+
+
+def missing_operators(module: Module) -> list[UnsupportedNode]:
+    """The ops that ONNX has no operators for."""
+    need_framework("onnx")
+    from cuvil.frontends.onnx_export import unsupported_ops
+
+    return unsupported_ops(module)
 
 
 def generate_onnx(module: Module, target: Target, profile: bool) -> Generated:

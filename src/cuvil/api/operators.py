@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -36,7 +36,9 @@ def _every(function: Function) -> Iterator[Op]:
         yield from (op for op in block.ops if op.results and not is_control(op))
 
 
-def operator_table(captured: Function, fused: Module) -> dict[str, Any]:
+def operator_table(
+    captured: Function, fused: Module, missing: Sequence[UnsupportedNode]
+) -> dict[str, Any]:
     """Plain data: ``operators``, ``kernels`` and ``unsupported`` of a model that was captured.
 
     An operator's entry has its name, the source's operators it stands for, dtypes, count, and how
@@ -75,7 +77,7 @@ def operator_table(captured: Function, fused: Module) -> dict[str, Any]:
     return {
         "operators": [table[name] for name in sorted(table)],
         "kernels": kernels,
-        "unsupported": unsupported_table(missing_kernels(fused)),
+        "unsupported": unsupported_table(missing),
     }
 
 

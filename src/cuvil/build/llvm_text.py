@@ -31,6 +31,7 @@ _VECTORS = (
     re.compile(r"store <\d+ x float>"),
     re.compile(r"= f(?:mul|add) [a-z ]*<\d+ x float>|@llvm\.fm(?:a|uladd)\.v\d+f32"),
 )
+_KINDS = ("library", "llvm")
 _TILE = '#include "core_tile.cpp"'
 _NAMES = re.compile(r'^; ModuleID = .*\nsource_filename = .*$', re.MULTILINE)
 _TRIPLE = re.compile(r'^target triple = ".*"$', re.MULTILINE)
@@ -41,9 +42,14 @@ def llvm_text(
 ) -> str:
     """The text for generated units (text by name) and the core.
 
-    Raises TargetError with the compiler's first lines, or where the text breaks what is promised
-    of it: no exceptions, and tiles of contractions in vectors.
+    Raises TargetError with the compiler's first lines, for a target that is no machine, or where
+    the text breaks what is promised of it: no exceptions, tiles of contractions in vectors.
     """
+    if target.kind not in _KINDS:
+        raise TargetError(
+            f"there is no LLVM IR for the target {target.name}",
+            hint="it is written for machines: native, llvm, x86_64_v3, aarch64, ...", stage="build",
+        )  # fmt: skip
     start = time.perf_counter()
     unit, macros = one_unit(sources, native_sources())
     flags = [*compile_flags(target, options.opt_level), *macros]
