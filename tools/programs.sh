@@ -8,8 +8,8 @@ apt=(timeout 100 apt-get -qq -y --no-install-recommends
      -o DPkg::Lock::Timeout=60 -o Acquire::Retries=1 -o Acquire::http::Timeout=20)
 export DEBIAN_FRONTEND=noninteractive
 
-# PROGRAM PACKAGE...: installs the packages where the program isn't there. Only the download is cut
-# short, never the installing.
+# NAME PACKAGE...: installs the packages where there is no program of that name. Only the download
+# is cut short, never the installing.
 need() {
   local program=$1
   shift
@@ -24,7 +24,8 @@ done
 [ -n "${missing:-}" ] || exit 0
 timeout 60 apt-get -qq update || true
 need qemu-aarch64 qemu-user
-[ -e /usr/aarch64-linux-gnu/lib/libc.so.6 ] || need libc6-arm64-cross libc6-arm64-cross
+[ -e /usr/aarch64-linux-gnu/lib/libc.so.6 ] || need arm64-loader libc6-arm64-cross
+[ -e "/lib/ld-musl-$(uname -m).so.1" ] || need musl-loader musl
 need qemu-system-arm qemu-system-arm
 need node nodejs
 need chromium chromium
