@@ -65,6 +65,7 @@ def test_bytes_on_each_cpu(signed: bool) -> None:
         np.testing.assert_array_equal(got, want, err_msg=cpu)
 
 
+@pytest.mark.slow
 def test_bf16_on_each_cpu() -> None:
     model, x, want = products()
     built = _built(model, x, precision="bf16")

@@ -76,6 +76,7 @@ def test_variants_for_bytes(
         np.testing.assert_array_equal(cuvil.load(path)(x), want, err_msg=name)
 
 
+@pytest.mark.slow
 def test_variants_for_bf16(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model, x, want = products()
     path = _saved(tmp_path, model, x, precision="bf16")
