@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import cuvil
-from cuvil.api.built import Built
+from cuvil.runners.built import Built
 
 BATCH, SEQ = cuvil.Dim("batch", min=1, max=2), cuvil.Dim("seq", min=1, max=64)
 

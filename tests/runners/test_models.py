@@ -13,8 +13,8 @@ import pytest
 import torch
 
 import cuvil
-from cuvil.api.built import Built
 from cuvil.package.format import open_package
+from cuvil.runners.built import Built
 from cuvil.runners.emulated import Emulator
 from cuvil.target.registry import TARGETS
 from tests.models.judge import assert_close

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
-from cuvil.api.built import Built
+from cuvil.runners.built import Built
 from tests.models.judge import assert_close
 from tests.runners.test_models import MODELS, compiled_model
 from tests.targets.onnx_calls import run_file

@@ -10,8 +10,8 @@ import torch
 
 import cuvil
 from bench.wasm import CASES
-from cuvil.api.built import Built
 from cuvil.options import Options
+from cuvil.runners.built import Built
 from tests.web.node import needs_node
 
 MOST_CODE = 300_000  # bytes of a module
@@ -45,6 +45,7 @@ def test_of_onnx(pattern: str, models_folder: Path) -> None:
     check(path)
 
 
+@pytest.mark.slow
 def test_the_same_model_gives_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import cuvil
-from cuvil.api.built import Built
+from cuvil.runners.built import Built
 
 wasmtime = pytest.importorskip("wasmtime", reason="the package wasmtime is not installed")
 

@@ -25,6 +25,7 @@ NATIVE_DIR = Path(__file__).resolve().parent.parent / "native"
 _BEFORE_CPU_CHECK = "core_abi.cpp"  # runs before the CPU is known to fit: built for the baseline
 _POOL = "core_threads.cpp"
 _PROFILE = "core_profile.cpp"
+_OF_ONE_ARCH: Mapping[str, str] = {"core_wasm.cpp": "wasm32"}
 # What a library has once, whatever the number of its variants (native/shared.hpp).
 _ONCE = frozenset(
     {_BEFORE_CPU_CHECK, _POOL, _PROFILE, "core_mem.cpp", "core_host_call.cpp", TABLES}
@@ -141,7 +142,8 @@ def _core_units(
     sources: Mapping[str, str], native: Mapping[str, str], target: Target, options: Options
 ) -> list[_Unit]:
     units = []
-    needed = needed_core(sources.values(), native)
+    chosen = needed_core(sources.values(), native)
+    needed = [n for n in chosen if _OF_ONE_ARCH.get(n, target.arch) == target.arch]
     profiled = _PROFILE in needed
     for name in needed:
         early = name == _BEFORE_CPU_CHECK
