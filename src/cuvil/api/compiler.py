@@ -385,7 +385,7 @@ class Compiler:
                 **extra_of(module, generated.kernels, calls, self.table),
                 **self.sizes.described(module.main, generated),
                 "precision": self.request.precision,
-                "intermediates": str(generated.intermediates),
+                **generated.memory,
                 **generated.facts,
                 "kind": self.target.kind,
                 **machine_of(self.target, generated.sources),

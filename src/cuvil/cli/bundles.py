@@ -10,16 +10,21 @@ from rich.text import Text
 
 from cuvil.cli.text import bytes_text, facts, public_signature, short_cpu, signature_text, table
 from cuvil.cli.verb import Outcome
+from cuvil.cli.workspace import planned_memory, shown_memory
 from cuvil.package.format import Package
 from cuvil.runtime.loader import best_target
 
 
-def bundle_outcome(package: Package, held: Mapping[str, Package]) -> Outcome:
-    """The model's type, and a line for each held package, with the one that is loaded here."""
+def bundle_outcome(
+    package: Package, held: Mapping[str, Package], at: str, threads: int
+) -> Outcome:
+    """The model's type, a line for each held package, and the memory of a call of the one that is
+    loaded here."""
     manifest = package.manifest
     type_text = signature_text(public_signature(manifest))
     best = best_target({name: item.manifest for name, item in held.items()})
     size = package.path.stat().st_size
+    memory = {name: planned_memory(item.manifest, at, threads) for name, item in held.items()}
     entries = [
         {
             **json.loads(item.manifest.to_json()),
@@ -29,6 +34,7 @@ def bundle_outcome(package: Package, held: Mapping[str, Package]) -> Outcome:
                 "weights": item.weights.size,
                 **{part: len(data) for part, data in item.parts.items()},
             },
+            "memory": memory[name],
         }
         for name, item in held.items()
     ]
@@ -57,4 +63,6 @@ def bundle_outcome(package: Package, held: Mapping[str, Package]) -> Outcome:
         f"{bytes_text(size)} in all; weights that are equal are there once: "
         f"{bytes_text(manifest.weights_bytes)}"
     )
+    if best is not None:
+        shown += shown_memory(held[best].manifest, memory[best])
     return Outcome(document, tuple(shown))

@@ -25,6 +25,7 @@ from cuvil.cli.progress import StageProgress
 from cuvil.cli.text import bytes_text, facts, public_signature, signature_text, table
 from cuvil.cli.variants import dispatch_table
 from cuvil.cli.verb import Outcome, verb
+from cuvil.cli.workspace import planned_memory, shown_memory
 from cuvil.errors import InputError
 from cuvil.package.bundle import held_packages
 from cuvil.package.format import Package, open_package
@@ -54,7 +55,9 @@ def inspect(
         ),
     ] = False,
     at: SizesOption = "",
-    threads: Annotated[int, typer.Option(min=1, help="Threads to profile with.")] = 1,
+    threads: Annotated[
+        int, typer.Option(min=1, help="Threads to profile with, and of the workspace shown.")
+    ] = 1,
     trace: TraceOption = None,
 ) -> Outcome:
     """Describe an artifact, without running its code unless --profile is given; or print a
@@ -63,6 +66,8 @@ def inspect(
     Examples:
 
       cuvil inspect net.cuvilpkg
+
+      cuvil inspect net.cuvilpkg --at batch=64
 
       cuvil inspect net.onnx --ir fused
 
@@ -80,20 +85,23 @@ def inspect(
             raise InputError("an artifact has no stages", hint="inspect the MODEL it came from")
         with_parts = open_package(artifact_path(subject))
         try:
-            return _artifact(with_parts)
+            return _artifact(with_parts, at, threads)
         finally:
             with_parts.close()
     compiler = Compiler(request_of(subject, options))
     if why_not is not None:
-        found = compiler.refusals(why_not)
-        rows = [(count, reason) for reason, count in (found or {}).items()]
-        none = "was never tried here" if found is None else "refused nothing"
-        shown = table([">times", "refused"], rows) if rows else Text(f"{why_not} {none}")
-        document = {"rule": why_not, "tried": found is not None, "refusals": found or {}}
-        return Outcome(document, (shown,))
+        return _refusals(compiler, why_not)
     stage = ir or "canonical"
     text = compiler.text(stage)
     return Outcome({"stage": stage, "text": text}, (Text(text.rstrip("\n")),))
+
+
+def _refusals(compiler: Compiler, rule: str) -> Outcome:
+    found = compiler.refusals(rule)
+    rows = [(count, reason) for reason, count in (found or {}).items()]
+    none = "was never tried here" if found is None else "refused nothing"
+    shown = table([">times", "refused"], rows) if rows else Text(f"{rule} {none}")
+    return Outcome({"rule": rule, "tried": found is not None, "refusals": found or {}}, (shown,))
 
 
 def _profile(
@@ -124,13 +132,16 @@ def _machines(manifest: Manifest) -> list[tuple[str, str]]:
     return rows
 
 
-def _artifact(package: Package) -> Outcome:
+def _artifact(package: Package, at: str, threads: int) -> Outcome:
     held = held_packages(package)
-    return bundle_outcome(package, held) if held else _one(package)
+    if held:
+        return bundle_outcome(package, held, at, threads)
+    return _one(package, at, threads)
 
 
-def _one(package: Package) -> Outcome:
+def _one(package: Package, at: str, threads: int) -> Outcome:
     manifest = package.manifest
+    memory = planned_memory(manifest, at, threads)
     sizes = {
         "library": len(package.library),
         "weights": manifest.weights_bytes,
@@ -142,6 +153,7 @@ def _one(package: Package) -> Outcome:
         **json.loads(manifest.to_json()),
         "type": signature_text(public_signature(manifest)),
         "sizes": sizes,
+        "memory": memory,
         "kernels": kernels,
     }
     where = facts(manifest.signature)
@@ -163,4 +175,5 @@ def _one(package: Package) -> Outcome:
     shown: list[RenderableType] = [Text(signature_text(public_signature(manifest)))]
     if where:
         shown.append(Text("where " + "\n      ".join(where)))
-    return Outcome(document, (*shown, "", table(["", ""], rows), *dispatch_table(manifest)))
+    shown += ["", table(["", ""], rows), *shown_memory(manifest, memory)]
+    return Outcome(document, (*shown, *dispatch_table(manifest)))

@@ -227,6 +227,11 @@ def made_up_inputs(
     return read_inputs(["random"], sizes, signature, source)
 
 
+def asked_sizes(signature: Signature, text: str) -> dict[str, int]:
+    """Each symbol's size: as ``--at`` asks, else a usual one."""
+    return _sizes(signature, {}, parse_sizes(text), {})
+
+
 def _sizes(
     signature: Signature,
     given: Mapping[str, Array],

@@ -23,9 +23,10 @@ from cuvil.codegen.versions import (
     larger_scratch,
 )
 from cuvil.codegen.weights import WeightLayout
+from cuvil.codegen.workspace import Workspace, workspace_of
 from cuvil.ir.core import Function, Module, Op
 from cuvil.ir.late import call_symbols
-from cuvil.passes.memory import Plan, intermediate_bytes, plan_memory
+from cuvil.passes.memory import ALIGNMENT, Plan, intermediate_bytes, plan_memory
 from cuvil.passes.variants import When
 from cuvil.sym.expr import Dim, maximum
 from cuvil.sym.facts import Facts
@@ -37,19 +38,27 @@ KERNELS_A_UNIT = 16
 @dataclass
 class Generated:
     """C++ units by file name, and the weights that go with them; the names of kernels, and the
-    calls of them (name and op) in the order of the entry's text; the bytes of all intermediates;
-    the versions of each call that has some, as names and where they run, and how many of them there
-    was no room for; the table of versions, where the process may change them."""
+    calls of them (name and op) in the order of the entry's text; the bytes of all intermediates,
+    and the memory that a call works in; the versions of each call that has some, as names and where
+    they run, and how many of them there was no room for; the table of versions, where the process
+    may change them."""
 
     sources: dict[str, str]
     weights: WeightLayout
     kernels: list[str] = field(default_factory=list)
     calls: list[tuple[str, Op]] = field(default_factory=list)
     intermediates: Dim = 0
+    workspace: Workspace | None = None
     dispatched: dict[int, list[tuple[str, Version]]] = field(default_factory=dict)
     left_out: int = 0
     table: WayTable | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)  # more for the manifest
+
+    @property
+    def memory(self) -> dict[str, Any]:
+        """What the manifest says of memory."""
+        space = {} if self.workspace is None else {"workspace": self.workspace.described()}
+        return {"intermediates": str(self.intermediates), **space}
 
 
 def generate(
@@ -96,7 +105,8 @@ class _Generator:
         sources["model.cpp"] = self._entry(offsets, statements)
         apart = intermediate_bytes(self.plan, self.function)
         return Generated(
-            sources, self.weights, list(self._texts), writer.calls, apart, writer.dispatched,
+            sources, self.weights, list(self._texts), writer.calls, apart,
+            workspace_of(self.plan.total, self.scratch), writer.dispatched,
             self.versions.left_out, self.table,
         )  # fmt: skip
 
@@ -198,5 +208,6 @@ class _Generator:
             "  (void)symbols;\n"
             + self._symbols("symbols", "thread_count")
             + offsets
-            + f"  return scratch + cuvil::aligned({cxx(self.scratch, self.names)}) + 64;\n}}\n"
+            + f"  return scratch + cuvil::aligned({cxx(self.scratch, self.names)})"
+            + f" + {ALIGNMENT};\n}}\n"
         )
