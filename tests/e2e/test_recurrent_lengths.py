@@ -24,6 +24,15 @@ CASES: dict[str, tuple[str, dict[str, Any], bool, bool]] = {  # layer, options, 
     ),
     "gru of one sequence": ("GRU", {"bias": False}, False, False),
     "rnn": ("RNN", {"nonlinearity": "relu", "num_layers": 2}, True, True),
+    "projected lstm": ("LSTM", {"proj_size": 3, "bias": False}, False, True),
+    "projected lstm, all options": (
+        "LSTM",
+        {"proj_size": 3, "num_layers": 2, "bidirectional": True, "batch_first": True},
+        True, True,
+    ),
+    "projected lstm of one sequence": (
+        "LSTM", {"proj_size": 3, "num_layers": 2}, True, False,
+    ),
 }  # fmt: skip
 
 
@@ -34,7 +43,9 @@ def _inputs(case: str, length: int, batch: int) -> list[torch.Tensor]:
     sizes = [batch, length] if options.get("batch_first") else [length, batch]
     shapes = [[*sizes, INPUT] if batched else [length, INPUT]]
     if states:
-        shapes += [[rows, batch, HIDDEN] if batched else [rows, HIDDEN]] * (1 + (kind == "LSTM"))
+        first = options.get("proj_size", HIDDEN)
+        widths = [first, HIDDEN] if kind == "LSTM" else [HIDDEN]
+        shapes += [[rows, batch, size] if batched else [rows, size] for size in widths]
     return [torch.randn(shape, generator=generator) for shape in shapes]
 
 
@@ -103,7 +114,13 @@ def test_packed_sequences_are_refused(inside: bool) -> None:
     assert ("test_recurrent_lengths.py:" if inside else "inputs of GRU") in str(caught.value)
 
 
-def test_a_projection_is_refused() -> None:
-    layer = torch.nn.LSTM(INPUT, HIDDEN, proj_size=3)
-    with pytest.raises(cuvil.UnsupportedOpError, match=r"projected LSTM \(proj_size\)"):
-        cuvil.compile(layer, (torch.randn(4, 2, INPUT),))
+
+def test_a_projection_is_a_loop_of_any_length() -> None:
+    """One product for the inputs of all steps stands before it."""
+    text = cuvil.dump_ir(
+        torch.nn.LSTM(INPUT, HIDDEN, proj_size=3), "captured",
+        example_inputs=(torch.randn(4, 2, INPUT),), dynamic_dims=[{0: "seq", 1: "batch"}],
+    )  # fmt: skip
+    assert text.count('"scf.for"') == 1 and "trips = #cuvil.dim<seq>" in text
+    before, inside = text.split('"scf.for"')
+    assert before.count('"cuvil.matmul"') == 1 and inside.count('"cuvil.matmul"') == 2

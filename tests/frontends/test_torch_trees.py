@@ -192,11 +192,6 @@ def test_all_unsupported_operators_at_once() -> None:
     assert all(node.where for node in caught.value.nodes)
 
 
-def test_proj_lstm_is_refused() -> None:
-    with pytest.raises(UnsupportedOpError, match="proj"):
-        capture_torch(torch.nn.LSTM(3, 4, proj_size=2), (torch.randn(2, 1, 3),))
-
-
 def test_an_object_of_unknown_class_is_refused() -> None:
     class Odd:
         pass

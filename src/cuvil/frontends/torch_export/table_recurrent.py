@@ -1,4 +1,5 @@
-"""LSTM, GRU and RNN layers: torch's weights in ONNX's gate order, one op a layer."""
+"""LSTM, GRU and RNN layers: torch's weights in ONNX's gate order, one op a layer; a loop where the
+state is projected."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from cuvil.frontends.torch_export.call import Call, Refused, Rule
+from cuvil.frontends.torch_export.projected import projected_lstm, weights_of
 from cuvil.frontends.torch_export.table_shape import swap
 from cuvil.ir.core import Value
 
@@ -50,17 +52,20 @@ class _Layers:
         self.biases = bool(c["has_biases"])
         params = list(c["params"])
         self.each = len(params) // (self.layers * self.directions)
-        if self.each != (4 if self.biases else 2):
-            raise Refused("a projected LSTM (proj_size) has no kernel")
+        self.projected = self.each == (5 if self.biases else 3)
         self.params = params
+
+    def parameters(self, layer: int, direction: int) -> list[Value]:
+        """Those of one layer and direction."""
+        at = (layer * self.directions + direction) * self.each
+        return self.params[at : at + self.each]
 
     def of(self, layer: int) -> list[Value]:
         """w, r and (with biases) b of a layer, as the op wants them."""
         c, order = self.c, _ORDER[self.kind]
         columns: list[list[Value]] = [[], [], []]
         for d in range(self.directions):
-            at = (layer * self.directions + d) * self.each
-            own = [_reordered(c, p, order) for p in self.params[at : at + self.each]]
+            own = [_reordered(c, p, order) for p in self.parameters(layer, d)]
             columns[0].append(own[0])
             columns[1].append(own[1])
             if self.biases:
@@ -93,7 +98,10 @@ def _recurrent(kind: str, activation: str | None = None) -> Rule:
         c.e.context.require(x.type.shape[0], ">=", 1, "a recurrent layer of torch needs a step")
         ends: list[list[Value]] = []
         for layer in range(layers.layers):
-            x, last = _layer(c, kind, activation, layers, layer, x, states)
+            if layers.projected:
+                x, last = _projected(c, layers, layer, x, states)
+            else:
+                x, last = _layer(c, kind, activation, layers, layer, x, states)
             ends.append(last)
         if c["batch_first"]:
             x = swap(c, x, 0, 1)
@@ -127,6 +135,23 @@ def _layer(
     steps, _, batch, size = y.type.shape
     y = c.e.transpose(y, (0, 2, 1, 3))
     return c.e.reshape(y, (steps, batch, layers.directions * size)), last
+
+
+def _projected(
+    c: Call, layers: _Layers, layer: int, x: Value, states: Sequence[Value]
+) -> tuple[Value, list[Value]]:
+    """(sequence [T, B, D * P], final states [D, B, P] and [D, B, H])"""
+    found = []
+    for d in range(layers.directions):
+        at = layer * layers.directions + d
+        h, cell = (c.e.squeeze(c.e.slice(s, 0, at, at + 1), [0]) for s in states)
+        weights = weights_of(layers.parameters(layer, d))
+        y, *last = projected_lstm(c, x, weights, h, cell, reverse=d == 1)
+        found.append([y, *(c.e.unsqueeze(v, 0) for v in last)])
+    ys, hs, cells = zip(*found, strict=True)
+    if layers.directions == 1:
+        return ys[0], [hs[0], cells[0]]
+    return c.e.op("concat", *ys, axis=2), [c.e.op("concat", *v, axis=0) for v in (hs, cells)]
 
 
 def _cell(kind: str, activation: str | None = None) -> Rule:
