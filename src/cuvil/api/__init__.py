@@ -19,6 +19,7 @@ from cuvil.api.progress import Progress
 from cuvil.api.request import CompileRequest
 from cuvil.api.several import compiler_for
 from cuvil.api.verification import verify_artifact
+from cuvil.api.views import operators, stage_text
 from cuvil.ops.custom import CUSTOM, make_custom
 from cuvil.options import Options
 from cuvil.runtime.artifact import Artifact
@@ -133,7 +134,7 @@ def dump_ir(model: Any, stage: str = "canonical", **compile_arguments: Any) -> s
 
     ``compile_arguments`` are those of :func:`compile` that shape the capture.
     """
-    return Compiler(CompileRequest(model=model, **compile_arguments)).text(stage)
+    return stage_text(Compiler(CompileRequest(model=model, **compile_arguments)), stage)
 
 
 def debug_trace(
@@ -149,7 +150,7 @@ def debug_trace(
     The file ``path`` gets it as JSON; None writes none.
     """
     request = CompileRequest(model=model, example_inputs=inputs, **compile_arguments)
-    table = Compiler(request).operators()
+    table = operators(Compiler(request))
     if path is not None:
         Path(path).write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
     return table

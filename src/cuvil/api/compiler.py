@@ -8,7 +8,6 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from cuvil.api.backends import BACKENDS
 from cuvil.api.c_backend import with_budgets
@@ -24,7 +23,6 @@ from cuvil.api.manifest import (
     python_functions,
     signature_of,
 )
-from cuvil.api.operators import operator_table, unsupported_table
 from cuvil.api.picture.collect import Made
 from cuvil.api.picture.write import write_picture
 from cuvil.api.progress import Progress, Stages
@@ -37,19 +35,16 @@ from cuvil.api.variants import SizesAsked, sizes_asked
 from cuvil.api.verification import AGAIN_SECONDS, check_built
 from cuvil.api.workplace import check_package, temporary_folder, working_folder
 from cuvil.build.cache import Cache
-from cuvil.build.llvm_text import llvm_text
 from cuvil.codegen.module import Generated, generate
-from cuvil.errors import InputError, TargetError, UnsupportedOpError
+from cuvil.errors import TargetError, UnsupportedOpError
 from cuvil.ir.clone import clone_module
 from cuvil.ir.core import Module
-from cuvil.ir.dot import print_dot
-from cuvil.ir.printer import print_module
 from cuvil.ops.custom import CUSTOM
 from cuvil.options import Options
 from cuvil.package.format import open_package, write_package
 from cuvil.package.manifest import Manifest
-from cuvil.passes.memory import plan_text
-from cuvil.passes.pipeline import PassOptions, change_names, lower
+from cuvil.passes.pipeline import PassOptions
+from cuvil.passes.pipeline import lower as lower_to
 from cuvil.passes.tuning import known_kernels
 from cuvil.rewrite.rewriter import Trace
 from cuvil.runners.built import Built
@@ -67,9 +62,6 @@ from cuvil.verify.report import Report
 from cuvil.version import __version__
 
 log = logging.getLogger("cuvil")
-
-STAGES = ("captured", "canonical", "fused", "planned", "cxx", "llvm", "mlir", "dot")
-_TEXT_STAGES = ("captured", "canonical", "fused")
 
 
 class Compiler:
@@ -201,12 +193,12 @@ class Compiler:
             captured.module,
             captured.run,
             captured.examples,
-            lambda module: self._lower(module, self.backend.stage),
+            lambda module: self.lower(module, self.backend.stage),
             self.build,
             self.request.enable_fusion,
             captured.origin,
             lambda threads: self.build(
-                self._lower(clone_module(captured.module), self.backend.stage), True, threads
+                self.lower(clone_module(captured.module), self.backend.stage), True, threads
             ),
             self.request.precision,
             lambda target: Compiler(
@@ -224,65 +216,10 @@ class Compiler:
             self._write(fused, place, profile)
             return self._load(place, threads).native
 
-    def text(self, stage: str) -> str:
-        """The module's text at a stage.
-
-        "mlir" is the captured module's generic text without places; "dot" the fused module as a
-        graph, "dot:captured" and "dot:canonical" those.
-        """
-        kind, _, at = stage.partition(":")
-        if kind not in STAGES or (at and (kind != "dot" or at not in _TEXT_STAGES)):
-            raise InputError(f"there is no stage {stage!r}", hint=f"stages are {', '.join(STAGES)}")
-        if self.measures:
-            raise InputError(
-                "a stage is shown with a table of tuning, not with seconds to measure for",
-                hint="give the table of a compiled model, or the package's path; sizes as variants",
-            )
-        module = capture(self.request).module
-        if kind == "mlir":
-            return print_module(module)
-        if kind == "dot":
-            return print_dot(self._lower(module, at or "fused"))
-        if kind in _TEXT_STAGES:
-            return print_module(self._lower(module, kind), locations=True)
-        lowered = self._lower(module, "fused")
-        if kind == "planned":
-            return plan_text(lowered.main) + print_module(lowered)
-        generated = self._generate(lowered)
-        if kind == "llvm":
-            return llvm_text(generated.sources, self.target, self.options)
-        return "\n".join(f"// {name}\n{text}" for name, text in generated.sources.items())
-
-    def refusals(self, rule: str) -> dict[str, int] | None:
-        """Why a rewrite rule did not fire: each place and reason, with how often it was given.
-
-        None for a rule that was never tried on this model. Raises InputError if there is none of
-        that name.
-        """
-        trace = Trace(detailed=True)
-        self._lower(capture(self.request).module, "fused", trace)
-        tried = {*trace.fired, *trace.refused}
-        known = sorted(tried | change_names())
-        if rule not in known:
-            raise InputError(f"there is no rule {rule!r}", hint=f"rules are {', '.join(known)}")
-        if rule not in tried:
-            return None
-        return dict(trace.refused.get(rule, {}))
-
-    def operators(self) -> dict[str, Any]:
-        """See :func:`cuvil.debug_trace`."""
-        try:
-            module = capture(self.request).module
-            fused = self._lower(clone_module(module), "fused")
-        except UnsupportedOpError as error:
-            nodes = unsupported_table(error.nodes)
-            return {"supported": False, "operators": [], "kernels": [], "unsupported": nodes}
-        table = operator_table(module.main, fused, self.backend.missing(fused))
-        return {"model": module.name, "supported": not table["unsupported"], **table}
-
-    def _lower(
+    def lower(
         self, module: Module, stage: str, trace: Trace | None = None, timed: bool = False
     ) -> Module:
+        """A module at a stage, changed in place."""
         options = PassOptions(
             self.request.enable_fusion,
             self.request.options.get("fuel"),
@@ -295,9 +232,9 @@ class Compiler:
             variants=self.sizes.versions(module.main),
         )
         options = self.backend.adapt(options)
-        return lower(module, stage, options) if stage != "captured" else module
+        return lower_to(module, stage, options) if stage != "captured" else module
 
-    def _generate(self, fused: Module, profile: bool = False) -> Generated:
+    def generate(self, fused: Module, profile: bool = False) -> Generated:
         missing = self.backend.missing(fused)
         if missing:
             raise UnsupportedOpError(missing, stage="codegen")
@@ -315,7 +252,7 @@ class Compiler:
         if self.sizes.measure is not None:
             self.sizes = self._worthwhile(source)
         with self.stages.stage("passes"):
-            lowered = self._lower(
+            lowered = self.lower(
                 clone_module(source.module), self.backend.stage, trace, timed=True
             )
         generated = self._write(lowered, place)
@@ -334,7 +271,7 @@ class Compiler:
         threads = self.request.threads or usable_threads()
         examples = source.examples if self.request.example_inputs is not None else {}
         with self.stages.stage("tune"):
-            fused = alone._lower(clone_module(source.module), "fused")
+            fused = alone.lower(clone_module(source.module), "fused")
             tuner = Tuner(
                 self.target,
                 place_of(self.target, threads, loaded_version()),
@@ -351,7 +288,7 @@ class Compiler:
         alone, function = copy.copy(self), source.module.main
         alone.stages, alone.sizes = Stages(), self.sizes.to_measure(function, examples)
         with self.stages.stage("tune"):
-            built = alone.build(alone._lower(clone_module(source.module), "fused"), False)
+            built = alone.build(alone.lower(clone_module(source.module), "fused"), False)
             return self.sizes.measured(built, examples)
 
     def _matching(self, source: Source, table: TuningTable) -> TuningTable:
@@ -359,7 +296,7 @@ class Compiler:
         alone = copy.copy(self)
         alone.table, alone.sizes = None, SizesAsked()
         with self.stages.stage("passes"):
-            fused = alone._lower(clone_module(source.module), "fused")
+            fused = alone.lower(clone_module(source.module), "fused")
         matching = table.of(known_kernels(fused))
         if table.kernels and not matching.kernels:
             log.warning("no kernel of %s is in the tuning table: nothing is tuned", fused.name)
@@ -369,7 +306,7 @@ class Compiler:
         if profile is None:
             profile = bool(self.request.options.get("profile"))
         with self.stages.stage("generate"):
-            generated = self._generate(module, profile)
+            generated = self.generate(module, profile)
             calls = profile_of(generated.calls, self.target) if profile else None
         manifest = Manifest(
             name=module.name,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import math
 import time
@@ -14,11 +13,11 @@ import numpy as np
 
 from cuvil.api.advice import advice
 from cuvil.api.host_check import with_host_steps
+from cuvil.api.layer_check import check_layers_of
 from cuvil.api.path_check import check_paths
 from cuvil.api.source import Source
 from cuvil.api.variant_check import in_turn, sizes_to_try
 from cuvil.errors import CuvilError, InputError, InvalidModelError, VerificationError
-from cuvil.ir.clone import clone_module
 from cuvil.ir.core import Module
 from cuvil.ops.custom import CUSTOM
 from cuvil.passes.pipeline import PassOptions
@@ -28,11 +27,9 @@ from cuvil.runtime.arrays import is_torch_tensor
 from cuvil.runtime.artifact import Artifact
 from cuvil.verify.bisect import Culprit, bisect_build, bisect_meaning
 from cuvil.verify.branches import reach_branches
-from cuvil.verify.conditioning import outputs_with_noise
 from cuvil.verify.inputs import make_inputs
-from cuvil.verify.layerwise import check_layers, expose
 from cuvil.verify.ranges import integer_limits
-from cuvil.verify.report import LayerError, OutputError, Report, compare
+from cuvil.verify.report import OutputError, Report, compare
 from cuvil.verify.tolerance import movement, tolerance_of
 
 log = logging.getLogger("cuvil")
@@ -109,7 +106,7 @@ def verify_artifact(
         report = replace(report, paths=check_paths(artifact, source, trials, inputs is None))
     if not layerwise:
         return report
-    layers, verdict = _layers(report, source, trials, atol, rtol)
+    layers, verdict = check_layers_of(report, source, trials, atol, rtol)
     return replace(report, layers=layers, verdict=verdict)
 
 
@@ -318,82 +315,3 @@ def _allowed(
 
 def _elements(inputs: Mapping[str, Array]) -> int:
     return sum(a.size for a in inputs.values())
-
-
-def _layers(
-    report: Report,
-    source: Source,
-    trials: Sequence[Mapping[str, Array]],
-    atol: float,
-    rtol: float,
-) -> tuple[tuple[LayerError, ...], str]:
-    """Every kernel on the first trial that shows one wrong (else the last), and a verdict."""
-    fused = source.lower(clone_module(source.module))
-    exposed = expose(fused)
-    built = source.build(exposed.module)
-    layers: list[LayerError] = []
-    for inputs in trials:
-        symbols = built.symbols_for(inputs)
-        run = functools.partial(_run_on_garbage, built, symbols)
-        layers = check_layers(exposed, run, inputs, symbols, atol, rtol)
-        if any(not layer.passed for layer in layers):
-            break
-    return tuple(layers), _verdict(report, layers, source, (fused, built), trials, atol, rtol)
-
-
-def _run_on_garbage(
-    artifact: Artifact, symbols: Mapping[str, int], inputs: Mapping[str, Array]
-) -> dict[str, Array]:
-    """Outputs by name. What they are written over is no number, as in an arena that is in use:
-    new memory is zero, which would hide what a kernel leaves out."""
-    signature = artifact.manifest.signature
-    shapes = signature.output_shapes(symbols)
-    out = {}
-    for spec, shape in zip(artifact.outputs, shapes, strict=True):
-        if signature.is_late(spec):
-            continue  # the library's own memory, which no caller gives
-        size = spec.element.size * math.prod(shape)
-        raw = np.full(size, 0xFF, np.uint8)
-        out[spec.name] = raw.view(spec.element.numpy).reshape(shape)
-    return artifact.run(inputs, out if isinstance(artifact, Artifact) else None)
-
-
-def _verdict(
-    report: Report,
-    layers: Sequence[LayerError],
-    source: Source,
-    lowered: tuple[Module, Artifact],
-    trials: Sequence[Mapping[str, Array]],
-    atol: float,
-    rtol: float,
-) -> str:
-    """What the comparisons say together; ``lowered`` is the fused module, and the artifact of it
-    that keeps every kernel's results apart."""
-    if any(not layer.passed for layer in layers):
-        return "a kernel computes something else than its operators mean"
-    if report.passed:
-        return "every kernel agrees with the reference"
-
-    def same(a: Sequence[Array], b: Sequence[Array]) -> bool:
-        return all(e.passed for e in compare([str(i) for i in range(len(a))], a, b, atol, rtol))
-
-    fused, apart = lowered
-    built = source.build(fused)
-    for inputs in trials:
-        meant = run_module(source.module, inputs)
-        rounded = outputs_with_noise(fused, inputs, apart.symbols_for(inputs))
-        if not same(run_module(fused, inputs), rounded):
-            return (
-                "every kernel is right on its own inputs; rounding alone grows beyond the "
-                "tolerance on the way to the outputs: these inputs are ill-conditioned"
-            )
-        if not same(source.run(inputs), meant):
-            return "the captured program differs from the model: the fault is in the capture"
-        if not same(meant, run_module(fused, inputs)):
-            return "every kernel is right; a rewrite changes the program (bisecting names it)"
-        found = list(apart.run(inputs).values())[: len(meant)]
-        if not same(meant, found):
-            return "every kernel is right on its own inputs, but their small errors add up"
-        if not same(meant, list(built.run(inputs).values())):
-            return "every kernel and rewrite is right alone: kernels overwrite each other's memory"
-    return "every kernel and rewrite is right: the artifact differs from a fresh build of its model"

@@ -10,7 +10,8 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from cuvil.api.compiler import STAGES, Compiler
+from cuvil.api.compiler import Compiler
+from cuvil.api.views import STAGES, refusals, stage_text
 from cuvil.cli.bundles import bundle_outcome
 from cuvil.cli.models import (
     artifact_path,
@@ -92,12 +93,12 @@ def inspect(
     if why_not is not None:
         return _refusals(compiler, why_not)
     stage = ir or "canonical"
-    text = compiler.text(stage)
+    text = stage_text(compiler, stage)
     return Outcome({"stage": stage, "text": text}, (Text(text.rstrip("\n")),))
 
 
 def _refusals(compiler: Compiler, rule: str) -> Outcome:
-    found = compiler.refusals(rule)
+    found = refusals(compiler, rule)
     rows = [(count, reason) for reason, count in (found or {}).items()]
     none = "was never tried here" if found is None else "refused nothing"
     shown = table([">times", "refused"], rows) if rows else Text(f"{rule} {none}")

@@ -10,6 +10,7 @@ import typer
 from rich.console import RenderableType
 
 from cuvil.api.compiler import Compiler
+from cuvil.api.views import operators
 from cuvil.cli.models import request_of
 from cuvil.cli.parameters import ModelArgument, ModelOptions
 from cuvil.cli.text import table
@@ -35,7 +36,7 @@ def ops(
 
       cuvil ops mypkg.nets:make --shape x:1x16 -o operator_registry.json
     """
-    document = Compiler(request_of(model, options)).operators()
+    document = operators(Compiler(request_of(model, options)))
     if out is not None:
         out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     shown: list[RenderableType] = []
