@@ -5,6 +5,8 @@ from __future__ import annotations
 from cuvil.frontends.emitter import Emitter
 from cuvil.ir.types import F32, TensorType
 from cuvil.passes.grouping import Grouping
+from cuvil.passes.pipeline import PassOptions, lower
+from tests.passes.text_cases import module_of, read_cases
 
 
 def test_values_shared_along_a_chain_are_looked_at_once() -> None:
@@ -50,3 +52,11 @@ def test_a_map_says_why_it_joins_no_kernel() -> None:
     assert not any(Grouping(module.main.body).refusals.values())  # both join
     plain = Grouping(module.main.body, enable=False)
     assert {why for found in plain.refusals.values() for _, why in found} == {"fusion is off"}
+
+
+def test_sizes_that_are_equal_by_a_constraint_need_one_kernel() -> None:
+    """A gated sum of [n, 3], read as [m + 2, 3]."""
+    case = next(c for c in read_cases() if c.rule == "lift-equal-sizes" and c.after)
+    for enabled, kernels in ((True, 1), (False, 3)):
+        module = lower(module_of(case.before), "fused", PassOptions(enable_fusion=enabled))
+        assert sum(op.short == "fused" for op in module.main.body.ops) == kernels

@@ -9,7 +9,17 @@ import pytest
 
 from cuvil.analysis.wellformed import check_graph
 from cuvil.ir.core import Module
-from cuvil.passes import algebra, attention, contraction, control, decompose, fold, layout, movement
+from cuvil.passes import (
+    algebra,
+    attention,
+    contraction,
+    control,
+    decompose,
+    equal_sizes,
+    fold,
+    layout,
+    movement,
+)
 from cuvil.reference.interpreter import run_module
 from cuvil.rewrite.driver import apply_rules
 from cuvil.rewrite.rewriter import Rewriter, Trace
@@ -25,7 +35,7 @@ RULES: dict[str, Rule] = {
         *movement.RULES, *fold.RULES, *algebra.RULES, *decompose.RULES, *attention.RULES,
         *attention.OUTPUT_RULES, *contraction.FOLD_RULES, *contraction.MERGE_RULES,
         *contraction.BIAS_RULES,
-        *layout.TURN_RULES, *layout.SINK_RULES, *control.RULES,
+        *layout.TURN_RULES, *layout.SINK_RULES, *control.RULES, *equal_sizes.RULES,
     )
 }  # fmt: skip
 CASES = list(read_cases())

@@ -10,7 +10,7 @@ from cuvil.ir.core import Op, Value
 from cuvil.ir.types import F32
 from cuvil.ops.registry import registry
 from cuvil.passes.decompose import Writer
-from cuvil.passes.matching import defined_by, spread_constant
+from cuvil.passes.matching import defined_by, repeats_nothing, spread_constant
 from cuvil.rewrite.rewriter import Rewriter
 from cuvil.rewrite.rule import Context, Outcome, Refusal, Rule, rule
 
@@ -177,13 +177,12 @@ def sink_through_broadcast(op: Op, context: Context) -> Outcome:
     inner = defined_by(op.operands[0], "transpose")
     if inner is None:
         return Refusal("the operand is no transpose")
-    source, target = inner.type.shape, op.type.shape
-    if len(source) != len(target) or any(a == 1 != b for a, b in zip(source, target, strict=True)):
+    if not repeats_nothing(op):
         return Refusal("it repeats elements")
     perm = tuple(inner.attrs["perm"])
 
     def action(rw: Rewriter) -> list[Value]:
-        shape = tuple(target[p] for p in inverse(perm))
+        shape = tuple(op.type.shape[p] for p in inverse(perm))
         made = rw.value("broadcast", inner.operands, shape=shape)
         return [rw.value("transpose", [made], perm=perm)]
 

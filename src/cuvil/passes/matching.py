@@ -58,3 +58,11 @@ def per_channel(value: Value, axis: int) -> Array | None:
 
 def is_float_value(value: Value) -> bool:
     return value.type.dtype.is_float
+
+
+def repeats_nothing(op: Op) -> bool:
+    """Whether a broadcast has each element once: it only says that sizes are the same."""
+    source, target = op.operands[0].type.shape, op.type.shape
+    return len(source) == len(target) and not any(
+        a == 1 != b for a, b in zip(source, target, strict=True)
+    )

@@ -16,6 +16,7 @@ from cuvil.passes import (
     contraction,
     control,
     decompose,
+    equal_sizes,
     fallback,
     fold,
     layout,
@@ -132,6 +133,7 @@ def fused_passes(options: PassOptions) -> list[Pass]:
     return [
         *(narrow if options.precision == "bf16" else []),
         *([_rules("choose-algorithms", *algorithms.RULES)] if options.winograd else []),
+        *([_rules("equal-sizes", *equal_sizes.RULES)] if options.enable_fusion else []),
         Pass("fuse", lambda rewriter: fuse(rewriter, options.enable_fusion, options.chains)),
         *([Pass(tuning.LABEL, _tune(options.tuning))] if options.tuning else []),
         *([Pass(variants.LABEL, _vary(options.variants))] if options.variants else []),
