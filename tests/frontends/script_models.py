@@ -124,3 +124,35 @@ class Decode(nn.Module):
             if bool((token == 3).all()):
                 break
         return torch.stack(found, 1)
+
+
+class LSTM(nn.Module):
+    """A layer in both directions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.LSTM(5, 7, bidirectional=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y, _ = self.layer(x)
+        return y
+
+
+class ProjectedLSTM(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.LSTM(5, 7, 2, proj_size=3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y, _ = self.layer(x)
+        return y
+
+
+class GRU(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.GRU(5, 7)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y, _ = self.layer(x)
+        return y

@@ -43,6 +43,22 @@ def test_sizes_stay_dynamic_and_arguments_are_numbers() -> None:
         _same(artifact(x, 1), script(x, 1))
 
 
+@pytest.mark.parametrize("name", ["LSTM", "ProjectedLSTM", "GRU"])
+def test_recurrent_layers_take_any_length(name: str) -> None:
+    script = _script(name)
+    artifact = cuvil.compile(
+        script, (torch.randn(4, 2, 5),), dynamic_dims={"x": {0: "steps"}}, threads=1
+    )
+    for steps in (1, 3, 9):
+        x = torch.randn(steps, 2, 5)
+        _same(artifact(x), script(x))
+
+
+def test_a_module_without_a_forward_is_refused() -> None:
+    with pytest.raises(InvalidModelError, match="no compiled forward"):
+        cuvil.compile(torch.jit.script(torch.nn.LSTM(5, 7)), (torch.randn(4, 2, 5),))
+
+
 @pytest.mark.parametrize("name", ["CountedLoop", "DataBranch", "DataLoop"])
 def test_what_a_tensor_decides_is_decided_by_each_call(name: str) -> None:
     script = _script(name)

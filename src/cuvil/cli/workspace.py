@@ -29,7 +29,7 @@ def planned_memory(manifest: Manifest, at: str, threads: int) -> dict[str, Any]:
     if not isinstance(space, Mapping):
         return {}
     uses = [planned_use(manifest, sizes, threads) for sizes in _sizes(manifest.signature, at)]
-    uses.sort(key=lambda use: use.peak)
+    uses.sort(key=lambda use: (use.peak, use.intermediates))
     shown = [{k: v for k, v in use.as_dict().items() if k != "held"} for use in uses]
     return {"workspace": space["bytes"], "threads": threads, "at": shown}
 

@@ -25,6 +25,8 @@ _STRUCTURE = (
     "prim::Constant", "prim::GetAttr", "prim::SetAttr", "prim::If", "prim::Loop",
     "prim::ListUnpack", "prim::TupleUnpack", "prim::RaiseException",
 )  # fmt: skip
+# Called as torch.nn does: while a program is traced, these keep the length of a sequence symbolic.
+_RECURRENT = ("aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu")
 # They read or write files: no model may.
 _FORBIDDEN = ("aten::save", "aten::from_file", "aten::load")
 
@@ -46,8 +48,7 @@ class Replay(torch.nn.Module):
     def __init__(self, script: torch.jit.ScriptModule) -> None:
         super().__init__()
         self.script_name = getattr(script, "original_name", type(script).__name__)
-        graph: Graph = script.inlined_graph  # type: ignore[attr-defined]
-        self.graph: Graph = graph.copy()
+        self.graph: Graph = _graph_of(script).copy()
         self.written: set[str] = set()
         self._root = _Object(script, "")
         self._constants: dict[str, str] = {}
@@ -152,6 +153,8 @@ class Replay(torch.nn.Module):
         on_tensors = any(value.type().kind() == "TensorType" for value in node.inputs())
         if rule is not None and not (kind in OVERLOADED and on_tensors):
             return rule(*inputs)
+        if kind in _RECURRENT:
+            return getattr(torch._VF, kind.removeprefix("aten::"))(*inputs)
         operator, arguments = _operator(node)
         # A number that is a tensor here needs another overload, which may take less by position.
         other = any(is_tensor(x) and "Tensor" not in str(a.type) for x, a in zip(inputs, arguments))
@@ -166,6 +169,18 @@ class Replay(torch.nn.Module):
         if "device" in kwargs:
             kwargs["device"] = torch.device("cpu")
         return operator(*args, **kwargs)
+
+
+def _graph_of(script: torch.jit.ScriptModule) -> Graph:
+    """What forward computes. Raises InvalidModelError where the module has no forward."""
+    try:
+        return script.inlined_graph  # type: ignore[attr-defined]
+    except (AttributeError, RuntimeError):
+        raise InvalidModelError(
+            "this ScriptModule has no compiled forward: TorchScript leaves out that of torch.nn's "
+            "recurrent layers, which has several forms",
+            hint="script a module whose forward calls the layer, or pass the original module",
+        ) from None
 
 
 def _nodes(block: Any) -> Iterator[Node]:
@@ -219,6 +234,5 @@ def _with_signature(function: Callable[..., Any], schema: Any) -> Callable[..., 
 
 def fresh(script: torch.jit.ScriptModule) -> torch.jit.ScriptModule:
     """The module, or where a call writes to its attributes a copy that a call may use up."""
-    graph: Graph = script.inlined_graph  # type: ignore[attr-defined]
-    writes = any(node.kind() == "prim::SetAttr" for node in _nodes(graph))
+    writes = any(node.kind() == "prim::SetAttr" for node in _nodes(_graph_of(script)))
     return copy.deepcopy(script) if writes else script
