@@ -239,3 +239,15 @@ def test_a_sentence_encoder_comes_from_the_cache_in_under_a_second() -> None:
         times.append(float(done.stdout.split()[-1]))
     print("import cuvil and compile, in seconds: first {:.2f}, warm {:.2f}, {:.2f}".format(*times))
     assert min(times[1:]) < 1.0
+
+
+@pytest.mark.parametrize("module", [None, "builtins", "typing", "torch", "torch.nn", "dataclasses"])
+def test_a_class_that_bears_an_installed_modules_name_is_known_by_its_code(
+    cache: Cache, module: str | None
+) -> None:
+    x = torch.tensor([1.0, 2.0])
+    for body, expected in (("x + 1", [2.0, 3.0]), ("x * 100", [100.0, 200.0])):
+        scope: dict[str, Any] = {"torch": torch} | ({"__name__": module} if module else {})
+        text = f"class Net(torch.nn.Module):\n  def forward(self, x):\n    return {body}\n"
+        exec(text, scope)
+        assert cuvil.compile(scope["Net"](), (x,))(x).tolist() == expected

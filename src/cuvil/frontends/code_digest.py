@@ -72,8 +72,26 @@ class InstalledCode:
         """Whether an installed module made this function, from its file or as dataclasses do."""
         filename = function.__code__.co_filename
         if filename == "<string>":
-            return self.name_of(str(function.__globals__.get("__name__"))) is not None
+            # Text that anyone runs may say any name: the module's own namespace tells.
+            name = str(function.__globals__.get("__name__"))
+            own = vars(sys.modules[name]) if name in sys.modules else None
+            return function.__globals__ is own and self.name_of(name) is not None
         return self._holds(filename)
+
+    def class_from(self, cls: type) -> str | None:
+        """What identifies the installed module that a class came with, None for another class.
+
+        A class may bear any module's name. One that an installed module made is found there under
+        its own, or has the functions of that module's file.
+        """
+        identity = self.name_of(cls.__module__)
+        found: Any = sys.modules.get(cls.__module__)
+        for part in cls.__qualname__.split("."):
+            found = getattr(found, part, None)
+        if identity is None or found is cls:
+            return identity
+        functions = [v for v in vars(cls).values() if isinstance(v, types.FunctionType)]
+        return identity if functions and all(map(self.made, functions)) else None
 
     def _holds(self, filename: str) -> bool:
         if filename not in self._files:
@@ -203,8 +221,9 @@ class LoadedCode:
     def add_class(self, digest: ObjectDigest, cls: type) -> None:
         """A class: its name, its bases, what it defines."""
         digest.token("class", cls.__module__, cls.__qualname__)
-        identity = self._installed.name_of(cls.__module__)
-        if cls.__module__ in ("builtins", "torch") or not cls.__flags__ & (1 << 9):
+        identity = self._installed.class_from(cls)
+        of_c = identity is not None and cls.__module__ in ("builtins", "torch")
+        if of_c or not cls.__flags__ & (1 << 9):
             digest.token("type", identity or "")
             if identity is None:
                 raise digest.refuse(f"{cls.__qualname__} is written in C")

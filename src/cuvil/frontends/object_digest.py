@@ -14,6 +14,7 @@ import hashlib
 import logging
 import re
 import types
+import typing
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
@@ -23,6 +24,9 @@ import numpy as np
 _CONSTANTS = (type(None), bool, int, float, complex, str, type(Ellipsis), type(NotImplemented))
 _MAPPINGS = (dict, collections.OrderedDict, collections.defaultdict, types.MappingProxyType)
 _ARGUMENTS = (slice, range)
+# Types without a name of their own; a class of the user's may be called the same.
+_FIELD = type(collections.namedtuple("_Field", ["field"]).field)
+_CACHED = type(functools.lru_cache(repr))
 
 
 class Unknown(Exception):
@@ -186,15 +190,15 @@ class ObjectDigest:
             self._parts(kind.__name__, value.start, value.stop, value.step)
         elif isinstance(value, enum.Enum):
             self._parts("enum", kind, value.name, value._value_)
-        elif kind.__name__ == "_tuplegetter":  # a field of a named tuple
+        elif kind is _FIELD:
             self._parts("field", value.__reduce__()[1])
         elif isinstance(value, logging.Logger):
             self.token("logger")
         elif isinstance(value, types.GenericAlias):
             self._parts("alias", value.__origin__, value.__args__)
-        elif hasattr(value, "cache_info") and hasattr(value, "__wrapped__"):
+        elif kind is _CACHED:
             self._parts("cached", value.__wrapped__)
-        elif kind.__module__ == "typing" or isinstance(value, types.UnionType):
+        elif getattr(typing, kind.__name__, None) is kind or isinstance(value, types.UnionType):
             self.token("typing", repr(value))
         else:
             return False
