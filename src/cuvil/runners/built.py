@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import Any
-
-import numpy as np
 
 from cuvil.errors import ArtifactError, InputError, TargetError
 from cuvil.ir.signature import TensorSpec
@@ -15,24 +14,27 @@ from cuvil.package.format import Package, StrPath, open_package
 from cuvil.package.manifest import Manifest
 from cuvil.runners.base import Runner
 from cuvil.runners.registry import RUNNERS
+from cuvil.runtime.arrays import View, array_of, new_output, view_input
 from cuvil.runtime.artifact import Artifact
-from cuvil.runtime.described import Described
+from cuvil.runtime.called import Called
 from cuvil.runtime.loader import NotLoaded, load
 from cuvil.runtime.save import save_artifact
+from cuvil.runtime.shapes_only import meta_outputs, on_meta
 from cuvil.runtime.tree import CallTree
 
-Array = np.ndarray[Any, Any]
 
-
-class Built(Described):
+class Built(Called):
     """What compiling and loading give for a target that isn't loaded into this process.
 
     It describes itself and saves like an Artifact; ``reason`` says why it isn't loaded. Where this
-    machine has a ``runner`` for it, such as an emulator, calling works too, slowly.
+    machine has a ``runner`` for it, such as an emulator, calling works too, slowly: on arrays,
+    PyTorch tensors and nested arguments as an Artifact takes them.
     """
 
     def __init__(self, package: Package, reason: str, runner: Runner | None = None) -> None:
-        self.package = package
+        self._package: Package | None = package
+        self._manifest = package.manifest
+        self._take_call(self._manifest.signature, CallTree.read(self._manifest))
         self.reason = reason
         self.runner = runner
         self.source: Any = None
@@ -41,12 +43,20 @@ class Built(Described):
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(map(str, specs)) for specs in (self.inputs, self.outputs))
         name, target = self.manifest.name, self.manifest.target
-        return f"<Built {name} for {target}: ({inputs}) -> ({outputs})>"
+        state = "" if self._package is not None else ", closed"
+        return f"<Built {name} for {target}: ({inputs}) -> ({outputs}){state}>"
+
+    @property
+    def package(self) -> Package:
+        """What it holds. Raises ArtifactError once closed."""
+        if self._package is None:
+            raise ArtifactError("this artifact was closed", hint="load it again")
+        return self._package
 
     @property
     def manifest(self) -> Manifest:
         """What the package says of itself."""
-        return self.package.manifest
+        return self._manifest
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -69,7 +79,7 @@ class Built(Described):
 
     def symbols_for(self, inputs: Mapping[str, Any]) -> dict[str, int]:
         """The symbols' values for inputs by name, given as arrays or as shapes."""
-        shapes = [tuple(getattr(v, "shape", v)) for v in (inputs[s.name] for s in self.inputs)]
+        shapes = [tuple(getattr(v, "shape", v)) for v in self._by_name(inputs)]
         return self.manifest.signature.bind(shapes)
 
     def save(self, path: StrPath) -> list[Path]:
@@ -78,38 +88,59 @@ class Built(Described):
 
     def run(
         self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None = None
-    ) -> dict[str, Array]:
+    ) -> dict[str, Any]:
         """Run on inputs by name; returns the outputs by name.
 
         Raises TargetError where this machine has nothing to run it with, InputError for wrong
-        names, dtypes or for ``out``, ShapeConstraintError for wrong shapes.
+        names, dtypes or for ``out``, ShapeConstraintError for wrong shapes, ArtifactError once
+        closed.
         """
+        values = self._by_name(inputs)
         if out:
             raise InputError("an artifact that is run elsewhere takes no out=")
-        runner = self._runner()
-        arrays = {}
-        for spec in self.inputs:
-            if spec.name not in inputs:
-                raise InputError(f"the input {spec.name!r} is missing")
-            array = np.ascontiguousarray(inputs[spec.name])
-            if array.dtype != spec.element.numpy:
-                raise InputError(f"input {spec.name!r} is {array.dtype}; expected {spec.dtype}")
-            arrays[spec.name] = array.reshape(np.shape(inputs[spec.name]))
-        self.symbols_for(arrays)
-        return runner.run(self.package, arrays)
+        return {s.name: v for s, v in zip(self._outputs, self._execute(values))}
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Run on arrays in order or by name. Raises as :meth:`run` does."""
-        self._runner()
-        names = [s.name for s in self.inputs]
-        if len(args) > len(names):
-            raise InputError(f"the model has {len(names)} inputs; {len(args)} were given")
-        found = self.run({**dict(zip(names, args)), **kwargs})
-        tree = CallTree.read(self.manifest)
-        outputs = [found[s.name] for s in self.outputs]
-        if tree is not None and tree.outputs is not None:
-            return tree.rebuild(outputs)
+        """Run on arguments as its source took them. Raises as :meth:`run` does."""
+        outputs = self._execute(self._arrange(args, kwargs))
+        if self._rebuild is not None:
+            return self._rebuild(outputs)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def close(self) -> None:
+        """Let go of the package and its weights."""
+        self._package = None
+
+    def __enter__(self) -> Built:
+        _ = self.package
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self.close()
+
+    def _execute(self, args: Sequence[Any]) -> list[Any]:
+        """The outputs in order for one value an input, of the kind of tensors that came in."""
+        package, signature = self.package, self.manifest.signature
+        if any(map(on_meta, args)):
+            return meta_outputs(signature, self._inputs, self._outputs, args)
+        runner = self._runner()
+        views = [view_input(x, slot) for x, slot in zip(args, self._inputs, strict=True)]
+        signature.bind([view.shape for view in views])
+        arrays = {s.name: array_of(v, s) for v, s in zip(views, self._inputs)}
+        found = runner.run(package, arrays)
+        return self._results(found, any(view.is_torch for view in views))
+
+    def _results(self, found: Mapping[str, Any], as_torch: bool) -> list[Any]:
+        if not as_torch:
+            return [found[slot.name] for slot in self._outputs]
+        views: list[View] = []
+        for slot in self._outputs:
+            views.append(new_output(slot, found[slot.name].shape, as_torch))
+            array_of(views[-1], slot)[...] = found[slot.name]
+        return [view.keep for view in views]
 
     def _runner(self) -> Runner:
         reason = self.reason if self.runner is None else self.runner.missing()

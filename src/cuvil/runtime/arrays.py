@@ -219,6 +219,16 @@ def new_output(slot: Slot, shape: tuple[int, ...], as_torch: bool) -> View:
     return View(address_of(array), shape, array)
 
 
+def array_of(view: View, slot: Slot) -> np.ndarray[Any, Any]:
+    """The memory of a view as a NumPy array, whichever kind of tensor holds it."""
+    if not view.is_torch:
+        return cast("np.ndarray[Any, Any]", view.keep)
+    # As bytes: PyTorch hands NumPy no bf16 nor f8.
+    data = view.keep.reshape(-1).view(sys.modules["torch"].uint8).numpy()
+    found: np.ndarray[Any, Any] = data.view(slot.numpy_dtype()).reshape(view.shape)
+    return found
+
+
 def view_output(value: Any, slot: Slot, shape: tuple[int, ...]) -> View:
     """The memory of a caller's array to write to.
 

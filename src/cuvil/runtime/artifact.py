@@ -22,11 +22,10 @@ from cuvil.runtime.arrays import (
     View,
     data_pointers,
     new_output,
-    taker,
     view_input,
     view_output,
 )
-from cuvil.runtime.described import Described
+from cuvil.runtime.called import Called
 from cuvil.runtime.failure import failure
 from cuvil.runtime.native import Model
 from cuvil.runtime.save import save_artifact
@@ -56,7 +55,7 @@ class Plan:
         self.simple = simple  # outputs are NumPy arrays with at least one element
 
 
-class Artifact(Described):
+class Artifact(Called):
     """A compiled model; call it with arrays, from any number of threads at once.
 
     NumPy arrays give NumPy arrays, a PyTorch tensor among the inputs gives PyTorch tensors,
@@ -68,16 +67,9 @@ class Artifact(Described):
         self._model: Model | None = model
         self._manifest = model.package.manifest
         self._signature = self._manifest.signature
-        self._inputs = tuple(Slot.of(s, "input") for s in self._signature.inputs)
-        self._outputs = tuple(Slot.of(s, "output") for s in self._signature.outputs)
+        self._take_call(self._signature, tree)
         self._pointers = data_pointers()
         self._fast = tuple((slot.dtype, slot.size - 1) for slot in self._inputs)
-        self._nested = tree if tree is not None and tree.nested else None
-        self._rebuild = tree.rebuild if tree is not None and tree.outputs is not None else None
-        names = [slot.name for slot in self._inputs]
-        self._take = taker(names)
-        self._parameters = list(tree.parameters) if tree and tree.parameters else names
-        self._count = len(self._inputs)
         self._pack_inputs = struct.Struct(f"={self._count}Q").pack
         self._pack_outputs = struct.Struct(f"={len(self._outputs)}Q").pack
         self._numpy_outputs = all(slot.dtype is not None for slot in self._outputs)
@@ -341,41 +333,6 @@ class Artifact(Described):
             model.plans.clear()
         model.plans[key] = plan
         return plan
-
-    def _arrange(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
-        if self._nested is not None:
-            return tuple(self._nested.flatten(args, kwargs))
-        if len(args) > self._count:
-            raise InputError(f"the model has {self._count} inputs; {len(args)} were given")
-        values = dict(zip(self._parameters, args))
-        for name, value in kwargs.items():
-            if name in values:
-                raise InputError(f"input {name!r} was given twice")
-            values[name] = value
-        return self._ordered(values, self._parameters)
-
-    def _by_name(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
-        if type(values) is dict and len(values) == self._count:
-            try:
-                return self._take(values)
-            except KeyError:
-                pass  # a wrong name, of which more is said below
-        if not isinstance(values, Mapping):
-            raise InputError(
-                f"inputs are {type(values).__name__}; expected a dict of arrays by name"
-            )
-        return self._ordered(values, [slot.name for slot in self._inputs])
-
-    def _ordered(self, values: Mapping[str, Any], names: Sequence[str]) -> tuple[Any, ...]:
-        expected = f"; the inputs are {', '.join(names)}" if names else "; there are no inputs"
-        for name in values:
-            if name not in names:
-                hint = "give outputs to write to as run({...}, out={...})" if name == "out" else ""
-                raise InputError(f"there is no input {name!r}{expected}", hint=hint)
-        for name in names:
-            if name not in values:
-                raise InputError(f"input {name!r} is missing{expected}")
-        return tuple(values[name] for name in names)
 
     def _shapes(self, inputs: Mapping[str, Any]) -> list[tuple[int, ...]]:
         return [tuple(getattr(v, "shape", v)) for v in self._by_name(inputs)]
