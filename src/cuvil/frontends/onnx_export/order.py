@@ -67,7 +67,8 @@ def _slice(type: TensorType, axis: int) -> TensorType:
     return type.with_shape((*type.shape[:axis], *type.shape[axis + 1 :]))
 
 
-def _filled(scope: Scope, value: float, type: TensorType) -> str:
+def filled(scope: Scope, value: float, type: TensorType) -> str:
+    """A tensor of one value."""
     number = scope.number(value, type.dtype)
     return scope.node("Expand", number, scope.shape(type.shape)) if type.rank else number
 
@@ -103,7 +104,7 @@ def _running(start: float, combine: Callable[[Scope, str, str, DType], str]) -> 
             new = combine(s, states[0], element, dtype)
             return [new], [states[0] if exclusive else new]
 
-        first = [(_filled(scope, start, kind), kind)]
+        first = [(filled(scope, start, kind), kind)]
         backward = bool(op.attrs.get("reverse"))
         (made,) = _scan(scope, name, wide, axis, first, [kind], step, backward)
         return [scope.cast(made, dtype, x.dtype)]
@@ -144,7 +145,7 @@ def _extreme(better: str, start: Callable[[np.dtype[Any]], Array]) -> Writer:
             return [best, at, s.node("Add", number, s.number(1, I64))], [best, at]
 
         first = start(dtype.numpy).item()
-        states = [(_filled(scope, first, kind), kind), (_filled(scope, 0, place), place),
+        states = [(filled(scope, first, kind), kind), (filled(scope, 0, place), place),
                   (scope.number(0, I64), count)]  # fmt: skip
         values, places = _scan(scope, name, x.with_dtype(dtype), axis, states, [kind, place], step)
         return [scope.cast(values, dtype, x.dtype), places]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from cuvil.frontends.onnx_export.integers import exact_product, exact_sum
 from cuvil.frontends.onnx_export.maps import WIDE, Writer
 from cuvil.frontends.onnx_export.scope import Scope
 from cuvil.ir.core import Op
@@ -28,9 +29,9 @@ from cuvil.ir.types import (
 )
 from cuvil.sym.expr import add
 
-# ONNX Runtime sums 32 bits in floats for some layouts, which shows where they overflow.
 _INTEGERS = (I8, I16, I32, U8, U16, U32, U64)
 _SUMMED: Mapping[DType, DType] = {**dict.fromkeys(_INTEGERS, I64), BF16: F32}
+_EXACT = {"ReduceSum": exact_sum, "ReduceProd": exact_product}
 _F32: Mapping[DType, DType] = {BF16: F32}
 _COMPARED: Mapping[DType, DType] = {**WIDE, BOOL: I32}
 
@@ -44,7 +45,11 @@ def _reduce(name: str, compute: Mapping[DType, DType]) -> Writer:
         if not axes or not x.type.rank:
             return [scope.cast(source, dtype, x.type.dtype)]
         keep = int(op.attrs["keepdims"])
-        made = scope.node(name, source, scope.ints(axes), keepdims=keep)
+        if dtype == I64 and name in _EXACT:
+            made = _EXACT[name](scope, source, x.type.with_dtype(I64), axes)
+            made = scope.node("Unsqueeze", made, scope.ints(axes)) if keep else made
+        else:
+            made = scope.node(name, source, scope.ints(axes), keepdims=keep)
         return [scope.cast(made, dtype, x.type.dtype)]
 
     return write
