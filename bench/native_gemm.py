@@ -21,18 +21,7 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
-
-from native.conv_harness import CORE, WRAPPERS, Shape  # noqa: E402
-from native.harness import (  # noqa: E402
-    INLINE_POOL,
-    NATIVE,
-    address,
-    aligned_zeros,
-    build,
-    runnable,
-)
-from native.test_gemm import WRAPPERS as GEMM_WRAPPERS  # noqa: E402
+sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 from cuvil.codegen.packing import (  # noqa: E402
     pack_conv_transpose,
@@ -40,6 +29,16 @@ from cuvil.codegen.packing import (  # noqa: E402
     pack_depthwise,
     pack_gemm_b,
 )
+from tests.native.conv_harness import CORE, WRAPPERS, Shape  # noqa: E402
+from tests.native.harness import (  # noqa: E402
+    INLINE_POOL,
+    NATIVE,
+    address,
+    aligned_zeros,
+    build,
+    runnable,
+)
+from tests.native.test_gemm import WRAPPERS as GEMM_WRAPPERS  # noqa: E402
 
 REAL_POOL = r"""
 EXPORT void* make_pool(int32_t threads) { return cuvil::pool_create(threads); }

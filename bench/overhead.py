@@ -26,17 +26,16 @@ import onnx
 from onnx import helper
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "src"), str(ROOT / "tests")]
-
-from native.conv_harness import CORE, WRAPPERS  # noqa: E402
-from native.harness import build, runnable  # noqa: E402
-from native.test_gemm import WRAPPERS as GEMM_WRAPPERS  # noqa: E402
+sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 import cuvil  # noqa: E402
 from bench.bars import Bar, report  # noqa: E402
 from bench.c_caller import run_c  # noqa: E402
 from bench.native_gemm import ONE_THREAD, REAL_POOL, Case, Shape, native_call  # noqa: E402
 from cuvil.runtime.artifact import Artifact  # noqa: E402
+from tests.native.conv_harness import CORE, WRAPPERS  # noqa: E402
+from tests.native.harness import build, runnable  # noqa: E402
+from tests.native.test_gemm import WRAPPERS as GEMM_WRAPPERS  # noqa: E402
 
 PYTHON_LIMIT, C_LIMIT, PEAK_LEAST = 3.0, 0.3, 0.9
 _SIDE = 1024

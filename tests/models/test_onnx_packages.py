@@ -19,8 +19,9 @@ import cuvil
 from cuvil.api.compiler import signature_of
 from cuvil.errors import ShapeConstraintError
 from cuvil.frontends.onnx import capture_onnx
+from cuvil.integrations.bench.truth import in_float64
 from cuvil.runtime.artifact import Artifact
-from tests.models.judge import assert_alive, assert_close, check_library, run
+from tests.models.judge import BAR, assert_alive, assert_close, check_library, run, scaled_error
 from tools import zoo
 
 Array = np.ndarray[Any, Any]
@@ -67,8 +68,15 @@ def test_every_size_is_right(name: str, models_folder: Path, tmp_path: Path) -> 
             if name in STEEP:
                 assert_close(got[:1], want[:1], f"{name} {sizes}", STEEP[name])
                 got, want = got[1:], want[1:]
-            assert_close(got, want, f"{name} {sizes}")
+            bar = BAR if name in STEEP else _bar(artifact, inputs, want)
+            assert_close(got, want, f"{name} {sizes}", bar)
         check_library(artifact, tmp_path)
+
+
+def _bar(artifact: Artifact, inputs: Mapping[str, Any], want: Sequence[Any]) -> float:
+    """How far two runtimes may differ here: more where ONNX Runtime itself is off float64's."""
+    exact = in_float64(artifact.source, inputs).outputs
+    return BAR + 2 * max(scaled_error(a, np.asarray(b)) for a, b in zip(want, exact, strict=True))
 
 
 def _also_returns_logits(proto: ModelProto) -> None:
