@@ -101,6 +101,11 @@ WRONG = [
     ({"n": [65]}, "n = 65; allowed is 1 <= n <= 64"),
     ({"n": [0]}, "n = 0; allowed is 1 <= n <= 64"),
     ({"n": [[65, None]]}, "n >= 65; allowed is 1 <= n <= 64"),
+    ({"n": [10**20]}, f"n = {10**20}; a size is at most {2**31 - 1}"),
+    ({"batch": [10**20]}, f"batch = {10**20}; a size is at most {2**31 - 1}"),
+    ({"batch": [2**31]}, f"batch = {2**31}; a size is at most {2**31 - 1}"),
+    ({"batch": [[16, 10**20]]}, f"16 <= batch < {10**20}; a size is at most {2**31 - 1}"),
+    ({"batch": [[2**63, None]]}, f"batch >= {2**63}; a size is at most {2**31 - 1}"),
     ({"m": [4]}, "names 'm', which is no symbolic dim"),
     ({"n": list(range(1, 60)), "batch": [1]}, "more than 64 combinations"),
 ]
@@ -111,6 +116,16 @@ def test_wrong_use(asked: Any, words: str) -> None:
     with pytest.raises(InputError) as caught:
         compiled(asked, verify=False)
     assert words in str(caught.value) and caught.value.hint
+
+
+def test_a_bound_that_no_call_reaches_ends_no_range() -> None:
+    names = {"x": {0: cuvil.Dim("batch", min=1, max=10**20)}}
+    made = cuvil.compile(
+        Rows().eval(), (X,), dynamic_dims=names, options={"retune": True}, verify=False
+    )
+    ranges = [when["batch"] for when in made.manifest.extra["retune"]["ranges"] if when]
+    assert ranges == [[1, 2], [2, 16], [16, 64], [64, None]]
+    made.close()
 
 
 def test_a_size_against_a_constraint_names_it() -> None:

@@ -20,6 +20,7 @@ from cuvil.codegen.versions import Version
 from cuvil.errors import InputError, TargetError
 from cuvil.ir.core import Function, Op
 from cuvil.ir.late import call_symbols, late_symbols
+from cuvil.ir.signature import MAX_SYMBOL
 from cuvil.passes.knobs import TUNE
 from cuvil.passes.tuning import kernel_key
 from cuvil.passes.variants import Range, Variant, VariantPlan, When, range_text, symbols_in
@@ -85,14 +86,25 @@ def _overlap(a: Range, b: Range) -> bool:
 
 def _range(name: str, entry: object) -> Range:
     if _whole(entry):
-        return int(str(entry)), int(str(entry)) + 1
+        return _in_reach(name, (int(str(entry)), int(str(entry)) + 1))
     if isinstance(entry, (list, tuple)) and len(entry) == 2:
         low, high = entry
         if _whole(low) and (high is None or (_whole(high) and high > low)):
-            return int(low), None if high is None else int(high)
+            return _in_reach(name, (int(low), None if high is None else int(high)))
     raise InputError(
         f"the option variants has {entry!r} for {name}, which is no size and no range", hint=_HINT
     )
+
+
+def _in_reach(name: str, span: Range) -> Range:
+    """The range as it is. Raises InputError for sizes that no call can have."""
+    low, high = span
+    if low > MAX_SYMBOL or (high is not None and high - 1 > MAX_SYMBOL):
+        raise InputError(
+            f"the option variants has {range_text(name, span)}; a size is at most {MAX_SYMBOL}",
+            hint="name a size that a call can have; a range without an end ends in None",
+        )
+    return span
 
 
 def _whole(value: object) -> bool:
@@ -142,7 +154,8 @@ def usual_plan(function: Function, known: Mapping[str, int]) -> VariantPlan:
         low = max(low, 1)
         cuts = sorted({*CUTS, *((known[name], known[name] + 1) if name in known else ())})
         ends = [low, *(c for c in cuts if c > low and (high is None or c <= high))]
-        spans = tuple(zip(ends, (*ends[1:], None if high is None else high + 1), strict=True))
+        last = None if high is None or high > MAX_SYMBOL else high + 1
+        spans = tuple(zip(ends, (*ends[1:], last), strict=True))
         more = replace(plan, ranges={**plan.ranges, name: spans})
         if name not in late and len(spans) > 1 and len(more.cells(list(more.ranges))) < MOST_CELLS:
             plan = more
