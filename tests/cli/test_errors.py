@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from cuvil.api import parsing
+from cuvil.cli import compile as compile_verb
 from cuvil.errors import InputError
 from cuvil.sym.dim import Dim
 from tests.cli.conftest import Call
@@ -24,6 +25,10 @@ from tests.cli.conftest import Call
         (("compile", "net.onnx", "--precision", "f3"), 2, "precision 'f3'"),
         (("compile", "net.onnx", "--target", "toaster"), 2, "no target 'toaster'"),
         (("compile", "net.onnx", "-o", "net.txt"), 2, "no form '.txt'"),
+        (("compile", "net.onnx", "--target", "wasm", "-o", "m.so"), 2, ".so is no form of"),
+        (("compile", "net.onnx", "--target", "c", "-o", "m.wasm"), 2, "for .wasm give --target"),
+        (("compile", "net.onnx", "--target", "aarch64", "-o", "m.c"), 2, "forms are .cuvilpkg"),
+        (("compile", "net.onnx", "--target", "onnx", "-o", "m.ll"), 2, ".ll is no form of"),
         (("compile", "missing.onnx"), 2, "missing.onnx"),
         (("compile", "net.cuvilpkg"), 2, "is an artifact"),
         (("compile", "unknown.onnx"), 3, "Cuvilify"),
@@ -46,6 +51,19 @@ def test_exit_codes(cuvil_cli: Call, arguments: tuple[str, ...], code: int, mess
     ran = cuvil_cli(*arguments)
     assert ran.code == code
     assert message in ran.err and "Traceback" not in ran.err + ran.out
+
+
+@pytest.mark.parametrize(("target", "name"), [("wasm", "m.so"), ("c", "m.wasm")])
+def test_a_form_of_another_target_builds_nothing(
+    cuvil_cli: Call, place: Path, monkeypatch: pytest.MonkeyPatch, target: str, name: str
+) -> None:
+    def built(*_: object) -> None:
+        raise AssertionError("it was built")
+
+    monkeypatch.setattr(compile_verb, "compiler_for", built)
+    ran = cuvil_cli("compile", "net.onnx", "--target", target, "-o", name)
+    assert ran.code == 2 and f"is no form of the target {target}" in " ".join(ran.err.split())
+    assert not (place / name).exists()
 
 
 @pytest.mark.parametrize(

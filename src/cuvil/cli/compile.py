@@ -24,7 +24,8 @@ from cuvil.passes.knobs import choice_text
 from cuvil.runners.built import Built
 from cuvil.runtime.artifact import Artifact
 from cuvil.runtime.profile import time_text
-from cuvil.runtime.save import FORMS, PACKAGE, target_of_form
+from cuvil.runtime.save import FORMS, PACKAGE, forms_of, target_of_form
+from cuvil.target.registry import find_target
 from cuvil.tune.table import read_table
 
 
@@ -80,6 +81,8 @@ def compile(
     place = out or Path(re.split(r"[/:.]", _stem(model))[-1] + ".cuvilpkg")
     options = _checked(place, options)
     target = targets_of(options.target)
+    if isinstance(target, str) and target != ALL:
+        _check_form(target, place)
     alone = replace(options, target="native") if _several(target, place) else options
     with StageProgress("compile") as progress:
         request = budgets.applied(request_of(model, alone, threads, not no_verify))
@@ -97,6 +100,17 @@ def _several(target: str | list[str], place: Path) -> bool:
     if several and place.suffix != PACKAGE:
         raise InputError(f"{place} is for one target", hint=f"end it in {PACKAGE}")
     return several
+
+
+def _check_form(target: str, place: Path) -> None:
+    """Raise InputError for a place whose form is another target's."""
+    forms = forms_of(find_target(target).kind)
+    if place.suffix not in forms:
+        fitting = target_of_form(place.suffix) or "native"
+        raise InputError(
+            f"cannot write {place}: {place.suffix} is no form of the target {target}",
+            hint=f"its forms are {', '.join(forms)}; for {place.suffix} give --target {fitting}",
+        )
 
 
 def _checked(place: Path, options: ModelOptions) -> ModelOptions:

@@ -95,15 +95,16 @@ def save_artifact(package: Package, source: Any, path: StrPath) -> list[Path]:
         triple = package.manifest.target  # of two, that for the same machine
         if held:
             return save_package(max(held, key=lambda p: p.manifest.target == triple), place)
-    retarget = getattr(source, "retarget", None)
-    if form is not None and form.kind != kind and form.target and retarget is not None:
+    retarget = None if place.suffix in forms_of(kind) else getattr(source, "retarget", None)
+    if form is not None and form.target and retarget is not None:
         files: list[Path] = retarget(form.target).save(place)
         return files
-    return save_package(package, place)
+    return save_package(package, place, rebuilt=retarget is not None)
 
 
-def save_package(package: Package, path: StrPath) -> list[Path]:
-    """Write ``package`` to ``path``; returns the files written.
+def save_package(package: Package, path: StrPath, rebuilt: bool = False) -> list[Path]:
+    """Write ``package`` to ``path``; returns the files written. ``rebuilt`` is whether the model is
+    at hand, from which forms of other targets are built: the error names them.
 
     ``.cuvilpkg`` is the package itself. ``.so`` is the library for C programs, with the weights in
     a file beside it (suffix ``.weights``, to be mapped and given to cuvil_create) and the header
@@ -119,7 +120,7 @@ def save_package(package: Package, path: StrPath) -> list[Path]:
     kind = _kind(package)
     form = _FORMS.get(target.suffix)
     if form is None or form.kind != kind:
-        hint = f"the forms are {', '.join(forms_of(kind))}"
+        hint = f"the forms are {', '.join(_forms_at_hand(package, rebuilt))}"
         if form is not None:
             hint += f"; for {target.suffix} compile with target={form.target or 'native'!r}"
         raise TargetError(
@@ -131,6 +132,14 @@ def save_package(package: Package, path: StrPath) -> list[Path]:
     for place, pieces in parts:
         _write(place, pieces)
     return [place for place, _ in parts]
+
+
+def _forms_at_hand(package: Package, rebuilt: bool) -> tuple[str, ...]:
+    """The suffixes that a package, or the bundle it is from, can be saved with."""
+    held = () if package.bundle is None else held_packages(package.bundle).values()
+    kinds = {_kind(package), *map(_kind, held)}
+    had = (s for s, form in _FORMS.items() if form.kind in kinds or (rebuilt and form.target))
+    return (PACKAGE, *had)
 
 
 def _write(path: Path, pieces: Iterable[Any]) -> None:
