@@ -81,8 +81,6 @@ def compile(
     place = out or Path(re.split(r"[/:.]", _stem(model))[-1] + ".cuvilpkg")
     options = _checked(place, options)
     target = targets_of(options.target)
-    if isinstance(target, str) and target != ALL:
-        _check_form(target, place)
     alone = replace(options, target="native") if _several(target, place) else options
     with StageProgress("compile") as progress:
         request = budgets.applied(request_of(model, alone, threads, not no_verify))
@@ -95,11 +93,14 @@ def compile(
 
 
 def _several(target: str | list[str], place: Path) -> bool:
-    """Whether several targets are asked for. Raises InputError for a place that holds one."""
-    several = target == ALL or isinstance(target, list)
-    if several and place.suffix != PACKAGE:
+    """Whether several targets are asked for. Raises InputError for a place that holds one, and for
+    a place whose form is another target's."""
+    if isinstance(target, str) and target != ALL:
+        _check_form(target, place)
+        return False
+    if place.suffix != PACKAGE:
         raise InputError(f"{place} is for one target", hint=f"end it in {PACKAGE}")
-    return several
+    return True
 
 
 def _check_form(target: str, place: Path) -> None:
