@@ -112,6 +112,13 @@ def test_over_a_budget_the_largest_parts_are_named() -> None:
         cuvil.compile(model, (x,), options={"ram": 1024})
 
 
+def test_an_arena_beyond_all_addresses_is_refused_with_its_largest_parts() -> None:
+    model, x = mlp()
+    with pytest.raises(TargetError, match="budget is 2147483647, what one object") as caught:
+        _built(model, x, dynamic_dims={"input": {0: cuvil.Dim("batch", max=10**8)}})
+    assert "matmul_add_max" in str(caught.value)
+
+
 def test_all_that_c_has_no_kernel_for_is_listed() -> None:
     class Both(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -52,6 +52,9 @@ def with_budgets(target: Target, options: Mapping[str, Any]) -> Target:
     return replace(target, **given) if given else target
 
 
+_ADDRESSED = 2**31 - 1  # PTRDIFF_MAX of the machines that C is for
+
+
 def adapt(options: PassOptions) -> PassOptions:
     """Convolutions one by one, and directly: that takes the least memory."""
     return replace(options, winograd=False, chains=False)
@@ -61,30 +64,34 @@ def generate_c(module: Module, target: Target, profile: bool = False) -> Generat
     """The C of a module, its size measured. Raises TargetError where a budget is not enough."""
     generated = generate(module, target, profile)
     memory = dict(generated.facts["memory"])
+    _check_ram(memory, target)  # before a compiler sees arrays that it has no words for
     files = {HEADER: generated.sources[HEADER], MEASURED: generated.sources.pop(MEASURED)}
     with tempfile.TemporaryDirectory(prefix="cuvil-") as folder:
         memory["code"] = code_bytes(compile_c(files, MEASURED, CORTEX_M4, Path(folder)))
     memory["flash"] = memory["weights"] + memory["code"]
-    _check(memory, target)
+    parts = f" ({memory['weights']} of weights, {memory['code']} of code on a Cortex-M4)"
+    _check(memory, "flash", target.flash_bytes, "arrays", parts)
     return replace(generated, facts={**generated.facts, "memory": memory})
 
 
-def _check(memory: Mapping[str, Any], target: Target) -> None:
-    for name, budget, what in (
-        ("ram", target.ram_bytes, "buffers"), ("flash", target.flash_bytes, "arrays"),
-    ):  # fmt: skip
-        need = memory[name]
-        if budget and need > budget:
-            largest = "\n".join(f"  {size:>10} bytes: {where}" for where, size in memory[what])
-            parts = "" if name == "ram" else (
-                f" ({memory['weights']} of weights, {memory['code']} of code on a Cortex-M4)"
-            )  # fmt: skip
-            raise TargetError(
-                f"the model needs {need} bytes of {name}{parts}; the budget is {budget}. "
-                f"The largest {what}:\n{largest}",
-                hint="make these layers smaller, or smaller inputs; maxima of symbolic dims count",
-                stage="codegen",
-            )
+def _check_ram(memory: Mapping[str, Any], target: Target) -> None:
+    budget = target.ram_bytes or _ADDRESSED
+    whose = "" if budget < _ADDRESSED else ", what one object can have with addresses of 32 bits"
+    _check(memory, "ram", min(budget, _ADDRESSED), "buffers", whose=whose)
+
+
+def _check(
+    memory: Mapping[str, Any], name: str, budget: int, what: str, parts: str = "", whose: str = ""
+) -> None:
+    need = memory[name]
+    if budget and need > budget:
+        largest = "\n".join(f"  {size:>10} bytes: {where}" for where, size in memory[what])
+        raise TargetError(
+            f"the model needs {need} bytes of {name}{parts}; the budget is {budget}{whose}. "
+            f"The largest {what}:\n{largest}",
+            hint="make these layers smaller, or smaller inputs; maxima of symbolic dims count",
+            stage="codegen",
+        )
 
 
 def contents(generated: Generated, manifest: Manifest) -> tuple[bytes, dict[str, bytes]]:

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from cuvil.codegen.c.arena import Arena, largest, member
+from cuvil.codegen.c.reserved import is_taken
 from cuvil.codegen.c.spelling import c_dim
 from cuvil.codegen.kernel import storage
 from cuvil.ir.core import Function, Value
@@ -13,20 +14,12 @@ from cuvil.ir.late import call_symbols
 from cuvil.sym.expr import product, symbols_of
 from cuvil.sym.facts import Facts
 
-_RESERVED = frozenset({
-    "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum",
-    "extern", "float", "for", "goto", "if", "inline", "int", "long", "register", "restrict",
-    "return", "short", "signed", "sizeof", "static", "struct", "switch", "typedef", "union",
-    "unsigned", "void", "volatile", "while", "bool", "true", "false", "arena", "status", "memcpy",
-    "zeros", "asm",
-})  # fmt: skip
-
 
 def identifier(text: str) -> str:
     """A C identifier like ``text``."""
     plain = re.sub(r"[^A-Za-z0-9_]+", "_", text).strip("_") or "model"
     plain = f"m_{plain}" if plain[0].isdigit() else plain
-    return f"{plain}_" if plain in _RESERVED or plain.startswith(("k_", "weight_")) else plain
+    return f"{plain}_" if is_taken(plain) else plain
 
 
 def distinct(names: list[str], taken: set[str]) -> list[str]:
