@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cuvil.codegen.c.header import identifier
+from cuvil.codegen.c.header import distinct, identifier
 from tests.e2e.test_c_target import ZIG
 
 HEADERS = (
@@ -54,3 +54,7 @@ def test_what_a_compiler_defines_for_itself_is_taken() -> None:
 def test_other_names_stay() -> None:
     names = ["x", "input", "E", "embed", "m", "max", "size", "tokens", "Iota", "key_1", "INPUT"]
     assert [identifier(n) for n in names] == names
+
+
+def test_names_differ_in_more_than_case() -> None:
+    assert distinct(["x", "X", "x", "y"], set()) == ["x", "X_2", "x_3", "y"]

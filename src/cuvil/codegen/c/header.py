@@ -23,14 +23,15 @@ def identifier(text: str) -> str:
 
 
 def distinct(names: list[str], taken: set[str]) -> list[str]:
-    """Identifiers like the names, none twice and none that is taken."""
+    """Identifiers like the names, none twice and none that is taken; macros have them in capitals,
+    so names that differ in case alone are not distinct."""
     found = []
     for name in map(identifier, names):
         unique, k = name, 1
-        while unique in taken:
+        while unique.upper() in taken:
             k += 1
             unique = f"{name}_{k}"
-        taken.add(unique)
+        taken.add(unique.upper())
         found.append(unique)
     return found
 
