@@ -18,6 +18,7 @@ from cuvil.errors import ArtifactError, InputError
 from cuvil.runtime import profiler
 from cuvil.runtime.artifact import Artifact
 from cuvil.runtime.ceilings import Ceilings, ceilings_of
+from cuvil.runtime.native import declared
 from cuvil.runtime.profile import KernelInfo, KernelTime, Profile, limit_of, time_text
 from tests.e2e.models import compile_convnet, compile_transformer, images, transformer_inputs
 from tests.frontends.onnx_models import FLOAT, model, node
@@ -237,7 +238,7 @@ def test_ceilings_are_a_roofline() -> None:
 
 def test_the_machine_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = compile_convnet(**QUICK, options={"profile": True}).library_model()
-    functions = profiler._bound(model.library.functions)
+    functions = declared(model.library.functions, profiler._FUNCTIONS, "profiled")
     monkeypatch.setattr("cuvil.runtime.ceilings._REPEATS", 5)
     monkeypatch.setattr("cuvil.runtime.ceilings._LARGEST", 32 << 20)
     found = ceilings_of(functions, "cpu", (1 << 20, 16 << 20), 1, tmp_path)

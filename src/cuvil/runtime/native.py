@@ -8,6 +8,7 @@ import ctypes
 import os
 import threading
 import weakref
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -219,3 +220,17 @@ def _write_all(descriptor: int, data: bytes) -> None:
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
+
+
+def declared(functions: Any, table: Mapping[str, tuple[Any, tuple[Any, ...]]], what: str) -> Any:
+    """A library's functions, with the results and arguments of those in ``table`` declared.
+
+    Raises ArtifactError, saying that the library can't be ``what``, where one is missing.
+    """
+    try:
+        for name, (result, arguments) in table.items():
+            function = getattr(functions, name)
+            function.restype, function.argtypes = result, arguments
+    except AttributeError as error:
+        raise ArtifactError(f"the package's library can't be {what}: {error}") from None
+    return functions

@@ -13,6 +13,7 @@ from cuvil.errors import ArtifactError, CuvilError, InputError
 from cuvil.ir.signature import size_at
 from cuvil.options import Options
 from cuvil.runtime.ceilings import ceilings_of
+from cuvil.runtime.native import declared
 from cuvil.runtime.profile import KernelInfo, KernelTime, Profile, ProfileSlice, limit_of
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def take_profile(artifact: Artifact, inputs: Any, seconds: float) -> Profile:
     given = artifact.library_inputs(named(artifact, inputs))
     native = artifact.native
     model = native.library_model()
-    functions = _bound(model.library.functions)
+    functions = declared(model.library.functions, _FUNCTIONS, "profiled")
     extra = _entry(artifact.manifest.extra)
     with model.library.profile_lock:
         outputs = native.run(given)
@@ -90,7 +91,7 @@ def call_seconds(artifact: Artifact, inputs: Mapping[str, Any], seconds: float) 
     times: the seconds of each call of a kernel in each run, [runs, calls], in order of the calls
     in its code."""
     native = artifact.native
-    functions = _bound(native.library_model().library.functions)
+    functions = declared(native.library_model().library.functions, _FUNCTIONS, "profiled")
     with native.library_model().library.profile_lock:
         native.run(inputs)
         runs, rate = _record(functions, native, inputs, seconds, 5)
@@ -114,15 +115,6 @@ def named(artifact: Artifact, inputs: Any) -> dict[str, Any]:
         )
     return dict(zip(names, values))
 
-
-def _bound(functions: Any) -> Any:
-    try:
-        for name, (result, arguments) in _FUNCTIONS.items():
-            function = getattr(functions, name)
-            function.restype, function.argtypes = result, arguments
-    except AttributeError as error:
-        raise ArtifactError(f"the package's library can't be profiled: {error}") from None
-    return functions
 
 
 def _record(

@@ -20,7 +20,7 @@ from cuvil.errors import ArtifactError, ShapeConstraintError
 from cuvil.ir.signature import size_at
 from cuvil.runtime.arena import Arena
 from cuvil.runtime.artifact import Artifact
-from cuvil.runtime.native import Model
+from cuvil.runtime.native import Model, declared
 
 Array = np.ndarray[Any, Any]
 RING = 128  # kRetuneRing of native/retune.hpp
@@ -56,7 +56,7 @@ class Ways:
         self._artifact = weakref.ref(artifact.native)
         self._signature = artifact.manifest.signature
         self._names = [symbol.name for symbol in self._signature.symbols]
-        self._functions = _bound(self._model().library.functions)
+        self._functions = declared(self._model().library.functions, _FUNCTIONS, "retuned")
         self.threads = artifact.threads
         start, ticks = time.perf_counter(), self._functions.cuvil_retune_ticks()
         time.sleep(_SAMPLE)
@@ -143,7 +143,7 @@ class Bench:
         fit in so many seconds, none where not even one does."""
         found = np.zeros((rounds, len(ways)), np.uint64)
         numbers = np.array(ways, np.int32)
-        functions = _bound(self._model.library.functions)
+        functions = declared(self._model.library.functions, _FUNCTIONS, "retuned")
         done = functions.cuvil_retune_measure(
             self._model.address, *self._tensors, self._symbols, self._workspace.address,
             call, numbers.ctypes.data, len(ways), max(0, int(seconds * self._second)), rounds,
@@ -160,13 +160,3 @@ def _zeros(size: int) -> Arena:
 
 def _last(end: int, count: int) -> range:
     return range(max(0, end - count), end)
-
-
-def _bound(functions: Any) -> Any:
-    try:
-        for name, (result, arguments) in _FUNCTIONS.items():
-            function = getattr(functions, name)
-            function.restype, function.argtypes = result, arguments
-    except AttributeError as error:
-        raise ArtifactError(f"the package's library can't be retuned: {error}") from None
-    return functions
