@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
-from cuvil.errors import UnsupportedOpError
+from cuvil.errors import ShapeConstraintError
 from cuvil.frontends.torch_export import capture_torch
 from tests.frontends.torch_helper import Fn, assert_same, interpret
+from tools.quick_build import quick_build
 
 
 def _matrix(rows: int, columns: int, rank: int) -> torch.Tensor:
@@ -48,7 +51,22 @@ def test_a_vector_for_each_matrix() -> None:
         assert_same(capture_torch(model, args), model, args, rtol=1e-4, atol=1e-4)
 
 
-def test_residuals_that_depend_on_the_rank_are_refused() -> None:
-    model = Fn(lambda a, b: torch.linalg.lstsq(a, b, driver="gelsd").solution)
-    with pytest.raises(UnsupportedOpError, match="residuals of this driver are empty"):
-        capture_torch(model, (torch.randn(4, 3), torch.randn(4, 2)))
+@pytest.mark.parametrize("rank, residuals", [(3, 2), (2, 0)])
+def test_residuals_of_singular_values_are_empty_without_full_rank(
+    rank: int, residuals: int
+) -> None:
+    model = Fn(lambda a, b: tuple(torch.linalg.lstsq(a, b, driver="gelsd")))
+    args = (_matrix(5, 3, rank), torch.arange(10, dtype=torch.float32).reshape(5, 2))
+    assert model(*args)[1].shape == (residuals,)
+    module = capture_torch(model, (_matrix(5, 3, 3), args[1]))
+    assert_same(module, model, args, rtol=1e-4, atol=1e-4)
+
+
+def test_residuals_of_a_batch_need_full_rank_in_each_call(tmp_path: Path) -> None:
+    model = Fn(lambda a, b: torch.linalg.lstsq(a, b, driver="gelss").residuals)
+    full, not_full = (_matrix(4, 3, rank).expand(2, 4, 3).contiguous() for rank in (3, 2))
+    right = torch.arange(16, dtype=torch.float32).reshape(2, 4, 2)
+    artifact = quick_build(capture_torch(model, (full, right)), tmp_path, 0)
+    torch.testing.assert_close(artifact(full, right), model(full, right), rtol=1e-4, atol=1e-4)
+    with pytest.raises(ShapeConstraintError, match="a number read from a tensor"):
+        artifact(not_full, right)

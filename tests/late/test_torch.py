@@ -171,3 +171,13 @@ def test_symbols_of_inputs_and_data_together(folder: Path) -> None:
     artifact = built(run, folder, torch.randn(8, 3), dynamic={"args_0": {0: "n"}})
     for n in (1, 5, 33):
         same(artifact, run, torch.randn(n, 3))
+
+
+def test_one_hot_of_as_many_classes_as_there_are(folder: Path) -> None:
+    run: Run = torch.nn.functional.one_hot
+    artifact = built(run, folder, torch.tensor([[0, 2]]))
+    for rows in ([[0, 2]], [[0, 0]], [[5, 1]]):
+        same(artifact, run, torch.tensor(rows))
+    for row in ([-1, 3], [-2, -1]):
+        with pytest.raises(ShapeConstraintError):
+            artifact(torch.tensor([row]))

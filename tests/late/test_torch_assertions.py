@@ -31,6 +31,21 @@ def test_an_assertion_holds_or_the_call_fails() -> None:
             model(x, torch.tensor(broken))
 
 
+def test_a_number_that_is_only_checked_is_read_in_each_call() -> None:
+    def check(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+        torch._check(n.min().item() >= 0)
+        torch._check(n.sum().item() >= 0)
+        torch._check(n.max().item() <= 5)
+        return x * 2
+
+    x = torch.arange(3.0)
+    model = cuvil.compile(Fn(check), (x, torch.tensor([3, 2])))
+    np.testing.assert_array_equal(model(x, torch.tensor([0, 5])).numpy(), [0, 2, 4])
+    for broken in ([-1, 5], [0, 6], [2, -3]):
+        with pytest.raises(ShapeConstraintError, match="a number read|an assertion of"):
+            model(x, torch.tensor(broken))
+
+
 def test_an_assertion_that_numbers_are_equal() -> None:
     def both(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
         torch._check(n.max().item() == x.shape[0])

@@ -31,6 +31,12 @@ def late_symbols(function: Function) -> dict[str, Op]:
     return {name: op for op in function.walk() if BINDS in op.attrs for name in bound_by(op)}
 
 
+def unread_symbols(function: Function) -> set[str]:
+    """The late symbols that no op mentions: only a constraint keeps the ops that bind them."""
+    used = set[str]().union(*(mentioned(op) for op in function.body.ops))
+    return set(late_symbols(function)) - used
+
+
 def call_symbols(function: Function) -> list[str]:
     """The symbols that have a value in a call, in the function's order: those of its inputs, and
     the late ones."""

@@ -39,6 +39,7 @@ from cuvil.frontends.torch_export.traced import Traced
 from cuvil.frontends.torch_export.weights import Weights, dtype_from_torch
 from cuvil.frontends.torchscript import Replay
 from cuvil.ir.core import Location, Module, Value
+from cuvil.ir.late import unread_symbols
 from cuvil.ir.types import TensorType
 from cuvil.sym.constraint import Constraint
 from cuvil.sym.expr import Dim
@@ -220,9 +221,12 @@ class _Capture:
             call=traced.call, source=facts,
         )  # fmt: skip
         known = list(constraints)
-        module.main.constraints = known + [
+        # The bounds of a number that nothing else reads hold only if it is read to check them.
+        unread = unread_symbols(module.main)
+        asserted = [c for c in converter.assumed if c.symbols() & unread]
+        module.main.constraints = list(dict.fromkeys([*known, *asserted])) + [
             c for c in module.main.constraints
-            if c not in known
+            if c not in known and c not in asserted
             and not implied(c, Facts(emitter.context.symbols))  # without c itself
             and not follows(c, known, emitter.context.symbols)
         ]  # fmt: skip

@@ -1,15 +1,16 @@
 """torch.linalg.lstsq as the pseudoinverse times the right sides, which torch.export can trace.
 
 Torch's own operator has no rule for the sizes of its results, one of which depends on data: the
-residuals of ``gelsd`` and ``gelss``, which are empty where a matrix lacks full rank.
+residuals of ``gelsd`` and ``gelss``, which are empty where a matrix lacks full rank. Of one matrix
+their size is a late symbol; of several, whose residuals would change their rank, a call with a
+matrix that lacks full rank is refused.
 """
 
 from __future__ import annotations
 
-import torch
+from typing import Any
 
-from cuvil.errors import UnsupportedNode, UnsupportedOpError
-from cuvil.frontends.torch_export.places import user_line
+import torch
 
 _BY_SINGULAR_VALUES = ("gelsd", "gelss")
 
@@ -20,14 +21,10 @@ def least_squares(
     """(solution, residuals, rank, singular values) for matrices (..., m, n) and right sides
     (..., m, k) or (..., m): the solution of least norm, in f64 on the way. ``gels`` takes the
     matrices to have full rank; other drivers cut singular values below rcond times the largest.
-
-    Raises UnsupportedOpError for the drivers gelsd and gelss of tall matrices.
     """
     driver = driver or "gelsy"
     rows, columns = input.shape[-2:]
     tall = rows > columns
-    if driver in _BY_SINGULAR_VALUES and tall:
-        raise _residuals_are_data(input)
     vectors = b.dim() == 1 or (b.dim() == input.dim() - 1 and b.shape == input.shape[:-1])
     wide = input.to(torch.float64)
     sides = (b.unsqueeze(-1) if vectors else b).to(torch.float64)
@@ -37,21 +34,25 @@ def least_squares(
     solution = inverse @ sides
     residuals = rank = values = input.new_empty((0,))
     rank = rank.to(torch.int64)
-    if driver == "gels":
-        if tall:
-            residuals = (wide @ solution - sides).square().sum(-2).to(input.dtype)
-    else:
+    if driver != "gels":
         rank = torch.linalg.matrix_rank(wide, rtol=rcond)
+    if tall and driver != "gelsy":
+        residuals = (wide @ solution - sides).square().sum(-2).to(input.dtype)
     if driver in _BY_SINGULAR_VALUES:
+        if tall:
+            residuals = _if_full(residuals, (rank == columns).all())
         values = torch.linalg.svdvals(wide).to(input.dtype)
     solution = (solution.squeeze(-1) if vectors else solution).to(input.dtype)
     made: torch.Tensor = torch.return_types.linalg_lstsq((solution, residuals, rank, values))
     return made
 
 
-def _residuals_are_data(input: torch.Tensor) -> UnsupportedOpError:
-    reason = "the residuals of this driver are empty where a matrix lacks full rank, which is data"
-    dtype = str(input.dtype).removeprefix("torch.")
-    hint = "leave the driver out, or use driver='gels' for matrices of full rank"
-    node = UnsupportedNode("torch.linalg.lstsq", dtype, user_line(), reason, hint)
-    return UnsupportedOpError([node])
+def _if_full(residuals: torch.Tensor, full: torch.Tensor) -> torch.Tensor:
+    """The residuals, or none of them where a matrix lacks full rank."""
+    if residuals.dim() > 1:
+        torch._check(full.sum().item() > 0, lambda: "a matrix lacks full rank")
+        return residuals
+    count: Any = (full * residuals.numel()).item()
+    torch._check(count >= 0)
+    torch._check(count <= residuals.numel())
+    return residuals[:count]

@@ -103,16 +103,17 @@ def _require_equal(e: Emitter, value: Value, dim: Dim) -> None:
     tensor must be it."""
     if e.known(value) != [dim]:
         same = e.map("eq", e.cast(e.reshape(value, ()), I64), e.dims([dim], scalar=True))
-        _require(e, same)
+        require(e, same)
 
 
 def require_truth(e: Emitter, node: Node, value: Callable[[Any], Any]) -> None:
     """Demand at run time that a comparison with numbers of a tensor's data holds. Raises Refused
     where the condition is none."""
-    _require(e, _truth(e, node, value))
+    require(e, _truth(e, node, value))
 
 
-def _require(e: Emitter, condition: Value) -> None:
+def require(e: Emitter, condition: Value) -> None:
+    """Demand at run time that a condition on data holds, a bool of one element."""
     flag = e.reshape(condition, (1,))
     (holds,) = e.bind(e.cast(flag, I64), ["holds"], "whether the model's assertion holds", [1])
     e.context.require(holds, ">=", 1, "an assertion of the model about its data")

@@ -18,6 +18,8 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from cuvil.errors import UnsupportedNode, UnsupportedOpError
+from cuvil.frontends.torch_export.by_data import one_hot, tensor_split
+from cuvil.frontends.torch_export.ctc_loss import CTC, ctc_loss, ctc_losses, ctc_shape
 from cuvil.frontends.torch_export.gaussian_loss import gaussian_nll_loss
 from cuvil.frontends.torch_export.least_squares import least_squares
 from cuvil.frontends.torch_export.places import user_line
@@ -108,6 +110,9 @@ def _register() -> Any:
     library.define(_PART)
     library.impl("narrow_at", _part, "CompositeExplicitAutograd")
     torch.library.register_fake(f"{NAMESPACE}::narrow_at", _part_shape, lib=library)
+    library.define(CTC)
+    library.impl("ctc_losses", ctc_losses, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"{NAMESPACE}::ctc_losses", ctc_shape, lib=library)
     return library
 
 
@@ -131,6 +136,12 @@ class _KeptWhole(TorchFunctionMode):
             self.routes[runs] = functools.partial(_from_front, runs)
         self.routes[torch.linalg.lstsq] = least_squares
         self.routes[torch.nn.functional.gaussian_nll_loss] = gaussian_nll_loss
+        for loss in (torch.nn.functional.ctc_loss, torch.ctc_loss):
+            self.routes[loss] = ctc_loss
+        one_hot_of = torch.nn.functional.one_hot
+        self.routes[one_hot_of] = functools.partial(one_hot, one_hot_of)
+        for split in (torch.tensor_split, torch.Tensor.tensor_split):
+            self.routes[split] = functools.partial(tensor_split, split)
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None

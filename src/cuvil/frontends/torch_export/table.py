@@ -13,6 +13,7 @@ from cuvil.frontends.torch_export import (  # noqa: F401  (all are found by thei
     table_complex,
     table_contraction,
     table_create,
+    table_ctc,
     table_fft,
     table_functions,
     table_grid,
@@ -32,6 +33,7 @@ from cuvil.frontends.torch_export import (  # noqa: F401  (all are found by thei
     table_shape,
     table_slice,
     table_special,
+    table_svd,
     table_write,
 )
 from cuvil.frontends.torch_export.call import Rule

@@ -9,17 +9,16 @@ from __future__ import annotations
 from cuvil.frontends.formula import Term
 from cuvil.frontends.torch_export.call import Call, Refused, Rule
 from cuvil.frontends.torch_export.table_arithmetic import sign_of
-from cuvil.frontends.torch_export.table_contraction import matmul
 from cuvil.frontends.torch_export.table_create import triangle_of
 from cuvil.frontends.torch_export.table_shape import swap
 from cuvil.ir.core import Value
 from cuvil.ir.types import I32, I64, DType
-from cuvil.sym.expr import Dim, add, maximum, minimum, mul, product
+from cuvil.sym.expr import Dim, add, minimum, mul, product
 
 Results = list[Value | None]
 
 
-def _turned(c: Call, x: Value) -> Value:
+def turned(c: Call, x: Value) -> Value:
     """The transpose of each matrix."""
     return swap(c, x, -1, -2)
 
@@ -41,8 +40,8 @@ def _solve_triangular(
 ) -> Value:
     """x with a x = b, or x a = b, which is a^T x^T = b^T."""
     if not left:
-        out = _solve_triangular(c, _turned(c, a), _turned(c, b), upper=not upper, unit=unit)
-        return _turned(c, out)
+        out = _solve_triangular(c, turned(c, a), turned(c, b), upper=not upper, unit=unit)
+        return turned(c, out)
     a, b = _batch(c, a, b)
     return c.e.op("triangular_solve", a, b, upper=upper, unit=unit)
 
@@ -56,7 +55,7 @@ def _legacy_solve_triangular(c: Call) -> Results:
     """torch.triangular_solve(b, A)"""
     a, upper = c.tensor("A"), bool(c.get("upper", True))
     if c.get("transpose", False):
-        a, upper = _turned(c, a), not upper
+        a, upper = turned(c, a), not upper
     unit = bool(c.get("unitriangular", False))
     out = _solve_triangular(c, a, c.tensor("self"), upper=upper, unit=unit)
     return [out, c.e.broadcast(c.tensor("A"), c.shape_of(1))]
@@ -84,7 +83,7 @@ def _with_factors(
 ) -> Value:
     """x with P L U x = b, or with the transpose if ``adjoint``, or x P L U = b if not ``left``."""
     if not left:
-        return _turned(c, _with_factors(c, lu, pivots, _turned(c, b), True, not adjoint))
+        return turned(c, _with_factors(c, lu, pivots, turned(c, b), True, not adjoint))
     order = _order(c, pivots, lu.type.shape[-1])
     lu, b = _batch(c, lu, b)
     order = c.e.broadcast(order, (*lu.type.shape[:-2], order.type.shape[-1]))
@@ -92,8 +91,8 @@ def _with_factors(
     if not adjoint:
         half = solve(c, lu, _rows(c, b, order), upper=False, unit=True)
         return solve(c, lu, half, upper=True)
-    half = solve(c, _turned(c, lu), b, upper=False)
-    half = solve(c, _turned(c, lu), half, upper=True, unit=True)
+    half = solve(c, turned(c, lu), b, upper=False)
+    half = solve(c, turned(c, lu), half, upper=True, unit=True)
     return _rows(c, half, _inverse_order(c, order))
 
 
@@ -219,8 +218,8 @@ def _slogdet(c: Call) -> Results:
 
 
 def _cholesky_of(c: Call, a: Value, upper: bool) -> list[Value]:
-    factor, info = c.e.results("cholesky", _turned(c, a) if upper else a)
-    return [_turned(c, factor) if upper else factor, info]
+    factor, info = c.e.results("cholesky", turned(c, a) if upper else a)
+    return [turned(c, factor) if upper else factor, info]
 
 
 def _cholesky_ex(c: Call) -> Results:
@@ -232,9 +231,9 @@ def _cholesky(c: Call) -> Value:
 
 
 def _by_cholesky(c: Call, factor: Value, b: Value, upper: bool) -> Value:
-    low = _turned(c, factor) if upper else factor
+    low = turned(c, factor) if upper else factor
     half = _solve_triangular(c, low, b, upper=False)
-    return _solve_triangular(c, _turned(c, low), half, upper=True)
+    return _solve_triangular(c, turned(c, low), half, upper=True)
 
 
 def _cholesky_solve(c: Call) -> Value:
@@ -286,61 +285,16 @@ def _ormqr(c: Call) -> Value:
                   mode="constant", value=0.0)  # fmt: skip
     q = e.op("householder_product", square, scales)
     if c.get("transpose", False):
-        q = _turned(c, q)
+        q = turned(c, q)
     left = bool(c.get("left", True))
     return e.op("matmul", q, other) if left else e.op("matmul", other, q)
 
 
 def _eigh(c: Call) -> Results:
     a = c.tensor("A")
-    a = a if str(c.get("UPLO", "L")).upper() == "L" else _turned(c, a)
+    a = a if str(c.get("UPLO", "L")).upper() == "L" else turned(c, a)
     values, vectors = c.e.results("eigh", a)
     return [values, vectors if c.get("compute_v", True) else None]
-
-
-def _svd(c: Call) -> Results:
-    full = bool(c.get("full_matrices", False))
-    u, s, vh = c.e.results("svd", c.tensor("A"), full=full)
-    return [u, s, vh] if c.get("compute_uv", True) else [None, s, None]
-
-
-def _eps(dtype: DType) -> float:
-    return 2.0**-52 if dtype.size == 8 else 2.0**-23
-
-
-def _limits(c: Call, m: Dim, n: Dim, dtype: DType) -> tuple[Value, Value]:
-    """atol and rtol as torch.linalg takes them: eps max(m, n) is relative where atol is 0."""
-    atol, rtol = c.args.get("atol"), c.args.get("rtol")
-    larger = c.as_value(c.e.simplify(maximum(m, n)), dtype)
-    usual = c.e.with_scalar("mul", larger, _eps(dtype))
-    low = c.e.scalar(0, dtype) if atol is None else c.as_value(atol, dtype)
-    if rtol is not None:
-        return low, c.as_value(rtol, dtype)
-    if atol is None:
-        return low, usual
-    given = Term(c.e, low) > 0
-    return low, given.where(0.0, Term(c.e, usual)).value
-
-
-def _pinv(c: Call) -> Value:
-    """V diag(1 / s) U^T over the singular values above max(atol, rtol * the largest)."""
-    a, e = c.first, c.e
-    m, n = a.type.shape[-2:]
-    atol, rtol = _limits(c, m, n, a.type.dtype)
-    if c.get("hermitian", False):
-        s, u = e.results("eigh", a)
-        vh = _turned(c, u)
-    else:
-        u, s, vh = e.results("svd", a, full=False)
-    if 0 in (m, n):
-        return e.broadcast(e.scalar(0, a.type.dtype), c.shape)
-    size = Term(e, e.op("abs", s))
-    top = Term(e, e.op("reduce_max", size.value, axes=(s.type.rank - 1,), keepdims=True))
-    least = Term(e, e.unsqueeze(rtol, -1)) * top
-    least = Term(e, e.unsqueeze(atol, -1)).map("max", least)
-    inverse = (size > least).where(1 / Term(e, s), 0.0).value
-    scaled = e.map("mul", _turned(c, vh), e.unsqueeze(inverse, -2))
-    return matmul(c, scaled, _turned(c, u))
 
 
 def _ldl_factor(c: Call) -> Results:
@@ -376,8 +330,7 @@ RULES: dict[str, Rule] = {
     "linalg_qr": _qr, "geqrf": _geqrf,
     "linalg_householder_product": _householder, "orgqr": _householder,
     "ormqr": _ormqr,
-    "_linalg_eigh": _eigh, "_linalg_svd": _svd,
-    "linalg_pinv": _pinv,
+    "_linalg_eigh": _eigh,
     "linalg_matrix_exp": lambda c: c.e.op("matrix_exp", c.first),
     "matrix_exp": lambda c: c.e.op("matrix_exp", c.first),
 }  # fmt: skip
