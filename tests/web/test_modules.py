@@ -88,6 +88,31 @@ def test_nan_passes_every_clamp_in_every_module() -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
+class Recurrent(torch.nn.Module):
+    """An LSTM, a GRU and an RNN of 36 units: nine vectors, so no number at once divides them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        kinds = (torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN)
+        self.layers = torch.nn.ModuleList(kind(5, 36, batch_first=True) for kind in kinds)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cat([layer(x)[0] for layer in self.layers])
+
+
+def test_recurrent_layers_of_one_row_and_of_several() -> None:
+    model = Recurrent().eval()
+    made = built(model, torch.randn(2, 7, 5), dynamic_dims=["batch"], verify=False)
+    generator = torch.Generator().manual_seed(2)
+    inputs = [torch.randn(batch, 7, 5, generator=generator) for batch in (1, 3)]
+    model.double()
+    for x in inputs:
+        expected = model(x.double()).detach().numpy()
+        for found in run_all(made, x.numpy()):
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
 def test_late_sizes_and_integers() -> None:
     class Found(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -18,6 +18,15 @@ constexpr int at_once(int gates) {
   return kParts * gates <= kMostSums || kParts == 1 ? kParts : kParts / 2;
 }
 
+// Blocks that a lone row takes at once: 1, or in a browser, whose blocks are one vector, as many as
+// give 6 to 8 sums. Each is a stream of weights of its own, so more of them are on their way from
+// the outer caches.
+#if defined(__wasm__)
+constexpr int streams(int gates) { return gates == 3 ? 2 : 8 / gates; }
+#else
+constexpr int streams(int) { return 1; }
+#endif
+
 struct Step {
   const float* h;  // the states of the previous step (or r * h), rows `row` apart
   float* pre;      // products by gate, rows `pre_row` and gates `gate` apart
@@ -73,6 +82,31 @@ CUVIL_INLINE void multiply_block(const Step& s, const int64_t* rows, const Weigh
   }
 }
 
+// A lone row times S blocks of one vector, unit u0 on.
+template <int G, int S, class Weight>
+CUVIL_INLINE void multiply_streams(const Step& s, int64_t row, const Weight* weights, int64_t u0) {
+  static_assert(kParts == 1, "a block is one vector");
+  vf acc[S][G] = {};
+  const float* h = s.h + row * s.row;
+  const int64_t block = s.hidden * G * LANES;
+#pragma clang loop unroll_count(4)
+  for (int64_t k = 0; k < s.hidden; ++k, weights += G * LANES) {
+    const vf x = splat(h[k]);
+#pragma unroll
+    for (int i = 0; i < S; ++i) {
+#pragma unroll
+      for (int g = 0; g < G; ++g) acc[i][g] += x * load_weights(weights + i * block + g * LANES);
+      keep_order(acc[i]);
+    }
+  }
+  float* out = s.pre + row * s.pre_row + u0;
+#pragma unroll
+  for (int i = 0; i < S; ++i) {
+#pragma unroll
+    for (int g = 0; g < G; ++g) store(out + g * s.gate + i * LANES, acc[i][g]);
+  }
+}
+
 // Some rows times a block, P vectors of it at a time.
 template <int G, int R, int P, class Weight>
 CUVIL_INLINE void multiply_parts(const Step& s, const int64_t* rows, const Weight* block,
@@ -81,20 +115,38 @@ CUVIL_INLINE void multiply_parts(const Step& s, const int64_t* rows, const Weigh
   for (int p = 0; p < LANES; p += P * VL) multiply_block<G, R, P>(s, rows, block + p, u0 + p);
 }
 
+template <int G, class Weight>
+CUVIL_INLINE void multiply_lone_row(const Step& s, const int64_t* row, const Weight* block,
+                                    int64_t u0) {
+  if constexpr (streams(G) > 1) {
+    multiply_streams<G, 1>(s, *row, block, u0);
+  } else {
+    multiply_parts<G, 1, at_once(G)>(s, row, block, u0);
+  }
+}
+
 // Blocks [first, last) for all listed rows. Every other step walks them backwards: it begins with
 // the weights that the step before used last, which are still in a cache that can't hold all.
 template <int G, class Weight>
-__attribute__((noinline)) void multiply_blocks(const Step& s, const int64_t* rows, int64_t count,
-                                               const Weight* weights, int64_t first,
-                                               int64_t last) {
-  for (int64_t i = first; i < last; ++i) {
-    const int64_t b = s.backwards ? last - 1 - (i - first) : i;
-    const Weight* block = weights + b * s.hidden * G * LANES;
+CUVIL_MULTIPLIES __attribute__((noinline)) void multiply_blocks(
+    const Step& s, const int64_t* rows, int64_t count, const Weight* weights, int64_t first,
+    int64_t last) {
+  const int64_t blocks = last - first, size = s.hidden * G * LANES;
+  int64_t done = 0;
+  if constexpr (streams(G) > 1) {
+    for (; count == 1 && done + streams(G) <= blocks; done += streams(G)) {
+      const int64_t b = s.backwards ? last - streams(G) - done : first + done;
+      multiply_streams<G, streams(G)>(s, rows[0], weights + b * size, b * LANES);
+    }
+  }
+  for (; done < blocks; ++done) {
+    const int64_t b = s.backwards ? last - 1 - done : first + done;
+    const Weight* block = weights + b * size;
     const int64_t u0 = b * LANES;
     int64_t r = 0;
     for (; r + kRows <= count; r += kRows) multiply_parts<G, kRows, 1>(s, rows + r, block, u0);
     for (; kRows > 2 && r + 2 <= count; r += 2) multiply_parts<G, 2, 1>(s, rows + r, block, u0);
-    for (; r < count; ++r) multiply_parts<G, 1, at_once(G)>(s, rows + r, block, u0);
+    for (; r < count; ++r) multiply_lone_row<G>(s, rows + r, block, u0);
   }
 }
 
