@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cuvil.codegen.contraction_kernel import (
+from cuvil.codegen.native_scratch import (
     THREADS,
     conv_scratch,
     conv_transpose_scratch,

@@ -11,7 +11,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from cuvil.codegen.kernel import THREADS
+from cuvil.codegen.native_scratch import amx_scratch
 from cuvil.codegen.packing_bf16 import pack_conv_bf16, pack_gemm_bf16
+from cuvil.sym.expr import evaluate
 
 from .conv_harness import Shape, conv_reference
 from .harness import NATIVE as FOLDER
@@ -31,9 +34,10 @@ from .harness import _cpu_flags as cpu_flags
 
 CORE = (
     "core_tile.cpp", "core_tile_bf16.cpp", "core_gemm.cpp", "core_gemm_bf16.cpp",
-    "core_conv_bf16.cpp",
+    "core_conv_bf16.cpp", "core_tile_amx.cpp",
 )  # fmt: skip
 WRAPPERS = r"""
+#include "contract_amx.hpp"
 #include "conv_bf16.hpp"
 #include "gemm_bf16.hpp"
 using namespace cuvil;
@@ -46,25 +50,26 @@ static void added(const void* ctx, const float* tile, int64_t ld, int64_t batch,
       s.c[batch * s.batch_stride + (m0 + i) * s.row_stride + n0 + j] += tile[i * ld + j];
 }
 // p: batch m n k a_batch a_row b_batch c_batch c_row epilogue
-EXPORT void gemm(const int64_t* p, const uint16_t* a, const uint16_t* b, float* c, void* pool) {
+EXPORT void gemm(const int64_t* p, const uint16_t* a, const uint16_t* b, float* c, void* pool,
+                 void* copies) {
   const Sink sink = {c, p[7], p[8]};
   const Epilogue e = {p[9] ? added : nullptr, &sink};
   gemm_bf16({p[0], p[1], p[2], p[3], a, p[4], p[5], b, p[6], p[9] ? nullptr : c, p[7], p[8], e,
-             static_cast<Pool*>(pool)});
+             static_cast<Pool*>(pool), {}, copies});
 }
 // The product as bf16 into half, and as f32 into c unless that is null.
 EXPORT void gemm_half(const int64_t* p, const uint16_t* a, const uint16_t* b, float* c,
-                      uint16_t* half) {
+                      uint16_t* half, void* copies) {
   Finish finish = {};
   finish.half = half;
   finish.half_only = c == nullptr;
   gemm_bf16({p[0], p[1], p[2], p[3], a, p[4], p[5], b, p[6], c ? c : (float*)half, p[7], p[8], {},
-             nullptr, finish});
+             nullptr, finish, copies});
 }
 // p: n c oc groups, then for each axis d, h, w: input, output, kernel, stride, dilation, pad; and
 // epilogue. c counts pairs.
 EXPORT void conv(const int64_t* p, const float* x, const float* w, float* y, void* scratch,
-                 void* pool) {
+                 void* pool, void* copies) {
   const Sink sink = {y, 0, p[2]};
   const int64_t *t = p + 4, *v = p + 10, *u = p + 16;
   ConvArgs a = {};
@@ -72,7 +77,8 @@ EXPORT void conv(const int64_t* p, const float* x, const float* w, float* y, voi
   a.d = t[0], a.od = t[1], a.kd = t[2], a.sd = t[3], a.dd = t[4], a.pd = t[5];
   a.h = v[0], a.oh = v[1], a.kh = v[2], a.sh = v[3], a.dh = v[4], a.ph = v[5];
   a.w = u[0], a.ow = u[1], a.kw = u[2], a.sw = u[3], a.dw = u[4], a.pw = u[5];
-  a.x = x, a.w_packed = w, a.scratch = scratch, a.pool = static_cast<Pool*>(pool);
+  a.x = x, a.w_packed = w, a.scratch = scratch, a.copies = copies;
+  a.pool = static_cast<Pool*>(pool);
   if (p[22]) a.epilogue = {added, &sink};
   else a.y = y;
   conv_bf16(a);
@@ -80,17 +86,23 @@ EXPORT void conv(const int64_t* p, const float* x, const float* w, float* y, voi
 EXPORT int64_t scratch_bytes(int64_t taps, int64_t kw, int64_t pairs, int32_t threads) {
   return conv_scratch_bytes(taps, kw, pairs, threads);
 }
+EXPORT int64_t copies_bytes(int64_t pairs, int32_t threads) {
+  return amx_scratch_bytes(pairs, threads);
+}
 """
 BF16 = ml_dtypes.bfloat16
 
 
 def _machines() -> list[Machine]:
-    """Those of the harness, and one with a dot product of pairs."""
+    """Those of the harness, and those with a dot product of pairs and with a matrix unit."""
     flags = cpu_flags()
     found = [*runnable(), SSE] if "sse2" in flags else runnable()
     if {"avx512_bf16", "avx512bw", "avx512vl", "avx512dq"} <= flags:
         wide = ("-mcpu=x86_64_v4+avx512bf16-prefer_256_bit",)
         found.append(Machine("avx512bf16", 64, 14, 32, wide))
+    if {"avx512_bf16", "amx_tile", "amx_bf16"} <= flags:
+        unit = ("-mcpu=x86_64_v4+avx512bf16+amx_tile+amx_bf16-prefer_256_bit",)
+        found.append(Machine("amx", 64, 14, 32, unit))
     return found
 
 
@@ -102,9 +114,17 @@ class Native:
         self.library = build(folder, machine, WRAPPERS, CORE)
         self.library.test_pool.restype = ctypes.c_void_p
         self.library.scratch_bytes.restype = ctypes.c_int64
+        self.library.copies_bytes.restype = ctypes.c_int64
 
     def pool(self, threads: int) -> ctypes.c_void_p:
         return ctypes.c_void_p(self.library.test_pool() if threads > 1 else None)
+
+    def copies(self, pairs: int, threads: int) -> np.ndarray:
+        """Room for copied rows, and NaN behind it."""
+        count = self.library.copies_bytes(ctypes.c_int64(pairs), threads) // 4
+        room = aligned_zeros(count + 16)
+        room[:] = np.nan
+        return room
 
     def gemm(self, a: np.ndarray, b: np.ndarray, epilogue: bool, threads: int) -> np.ndarray:
         """a [batch, m, k] with contiguous rows times b [batch or 1, k, n]."""
@@ -117,7 +137,10 @@ class Native:
             batch, m, n, k, *strides, packed[0].size if len(b) > 1 else 0,
             m * (n + gap), n + gap, epilogue,
         )  # fmt: skip
-        self.library.gemm(*map(address, (sizes, a, packed, c)), self.pool(threads))
+        copies = self.copies(k // 2, threads)
+        arrays = map(address, (sizes, a, packed, c))
+        self.library.gemm(*arrays, self.pool(threads), address(copies))
+        assert np.isnan(copies[-16:]).all(), "wrote past its copies"
         assert (c[:, :, n:] == (0 if epilogue else 7)).all(), "wrote past its columns"
         return c[:, :, :n]
 
@@ -134,7 +157,10 @@ class Native:
         scratch = aligned_zeros(count + 16)
         scratch[:] = np.nan
         y = np.zeros((s.n, *out, s.oc), np.float32)
-        self.library.conv(*map(address, (sizes, x, packed, y, scratch)), self.pool(threads))
+        copies = self.copies(taps * pairs, threads)
+        arrays = map(address, (sizes, x, packed, y, scratch))
+        self.library.conv(*arrays, self.pool(threads), address(copies))
+        assert np.isnan(copies[-16:]).all(), "wrote past its copies"
         assert np.isnan(scratch[count:]).all(), "wrote past its scratch"
         return y
 
@@ -200,7 +226,8 @@ def test_results_rounded_in_registers(native: Native, n: int) -> None:
     sizes = integers(1, 17, n, 6, 0, 6, 0, 0, n)
     for kept in (True, False):
         half, c = np.zeros((1, 17, n), BF16), np.zeros((1, 17, n), np.float32)
-        arrays = (sizes, a, packed, c if kept else None, half)
+        copies = native.copies(3, 1)
+        arrays = (sizes, a, packed, c if kept else None, half, copies)
         native.library.gemm_half(*map(address, arrays))
         np.testing.assert_array_equal(half.astype(np.float32), want.astype(BF16).astype(np.float32))
         np.testing.assert_array_equal(c, want if kept else 0 * c)
@@ -232,6 +259,21 @@ def test_convolutions_of_every_kind(native: Native, name: str) -> None:
         got = native.conv(s, x, w, epilogue, threads)
         assert got.shape == want.shape
         assert_near(got, want, size, math.prod(s.kernel) * s.c // s.groups)
+
+
+@pytest.mark.parametrize("pairs", [1, 16, 17, 400, 2048, 9001])
+def test_room_for_copied_rows(native: Native, pairs: int) -> None:
+    for threads in (1, 3):
+        want = native.library.copies_bytes(ctypes.c_int64(pairs), threads)
+        assert evaluate(amx_scratch(pairs), {THREADS: threads}) == want
+
+
+def test_groups_of_rows_that_are_copied_or_lie_right(native: Native) -> None:
+    """More rows than are copied at once; rows in place; rows that share a set of a cache."""
+    rng = np.random.default_rng(3)
+    for m, k, gap in [(610, 1026, 0), (75, 1024, 0), (75, 1024, 1024), (45, 4100, 0)]:
+        a, b = rounded(rng, 1, m, k + gap)[:, :, :k], rounded(rng, 1, k, 70)
+        check_product(native, a, b, epilogue=False, threads=2)
 
 
 def test_what_has_no_pairs_is_refused() -> None:

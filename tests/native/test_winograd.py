@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cuvil.codegen.contraction_kernel import winograd_scratch
 from cuvil.codegen.kernel import THREADS
+from cuvil.codegen.native_scratch import winograd_scratch
 from cuvil.codegen.packing import WINOGRAD_POINTS, pack_winograd, winograd_filter
 from cuvil.sym.expr import evaluate
 from cuvil.target.base import Target

@@ -18,17 +18,22 @@ from cuvil.codegen.chain_kernel import chain_kernel
 from cuvil.codegen.contraction_call import Call
 from cuvil.codegen.finish import Finish, direct_output, finish_of, set_finish
 from cuvil.codegen.kernel import THREADS, Kernel
+from cuvil.codegen.native_scratch import (
+    amx_scratch,
+    conv_scratch,
+    conv_transpose_scratch,
+    depthwise_scratch,
+    winograd_scratch,
+)
 from cuvil.errors import CuvilError, UnsupportedNode, UnsupportedOpError
 from cuvil.ir.core import Op, Value
 from cuvil.ir.types import BOOL, I8
-from cuvil.passes.algorithms import winograd_group, winograd_row
+from cuvil.passes.algorithms import winograd_group
 from cuvil.sym.expr import Dim, add, floordiv, minimum, mul, product, symbol
 from cuvil.sym.facts import Facts
 from cuvil.target.base import Target
 
 _FINISHING = ("ConvArgs", "DepthwiseArgs")
-SHORT_RUN = 16
-"""Channels below which conv.hpp copies kernel rows (CONV_SHORT_RUN)."""
 ATTENTION_BLOCK = 384
 """Keys between two rescalings (attention.hpp)."""
 
@@ -112,7 +117,17 @@ def _pair_matmul(call: Call, form: MatmulForm, target: Target) -> Kernel:
     size = packed_size(floordiv(form.k, 2), form.n, target.nr)
     call.set("b_batch", 0 if form.b_batch == 0 else size)
     _matmul_result(call, form)
+    _copied_rows(call, floordiv(form.k, 2), target)
     return call.finish("GemmBf16Args", "gemm_bf16", "gemm_bf16.hpp")
+
+
+def _copied_rows(call: Call, pairs: Dim, target: Target) -> None:
+    """Room for a matrix unit's copies of rows of that many pairs."""
+    assert isinstance(pairs, int)
+    if target.multiplies_tiles:
+        offset = call.kernel.scratch or 0
+        name = call.scratch(amx_scratch(pairs))
+        call.set("copies", name if offset == 0 else f"{name} + {call.writer.text(offset)}")
 
 
 def _block_matmul(op: Op, main: Op, facts: Facts, target: Target) -> Kernel:
@@ -199,41 +214,6 @@ def _window(main: Op, x: Value, axes: str) -> dict[str, Dim]:
     return sizes
 
 
-def _scratch(row: int, pointers: int, copied: int = 0) -> Dim:
-    """Bytes of a row of zeros of ``row`` floats and of each thread's pointers and copied floats."""
-
-    def lines(size: int) -> int:
-        return (size + 63) // 64 * 64
-
-    per_thread = lines(8 * pointers) + lines(4 * copied)
-    return add(lines(4 * row), mul(symbol(THREADS), per_thread))
-
-
-def conv_scratch(taps: int, kw: int, channels: int, mr: int) -> Dim:
-    """Native conv_scratch_bytes: ``channels`` are those of a group."""
-    short = channels < SHORT_RUN
-    copied = mr * taps * channels if short else 0
-    return _scratch(kw * channels if short else channels, mr * taps, copied)
-
-
-def depthwise_scratch(taps: int, channels: int) -> Dim:
-    """Native depthwise_scratch_bytes."""
-    return _scratch(channels, 7 * taps)
-
-
-def conv_transpose_scratch(taps: int, channels: int, mr: int) -> Dim:
-    """Native conv_transpose_scratch_bytes: ``channels`` are those of a group."""
-    return _scratch(channels, mr * taps)
-
-
-def winograd_scratch(m: int, channels: int, target: Target, group: int = 0) -> Dim:
-    """Native winograd_scratch_bytes."""
-    points, row = (m + 2) ** 2, winograd_row(channels)
-    group = group or winograd_group(m, channels, target)
-    per_thread = points * (group * row + 16) + points * (group * target.nr + 16)
-    return add((channels + 15) // 16 * 64, mul(symbol(THREADS), 4 * per_thread))
-
-
 def _winograd(op: Op, main: Op, facts: Facts, target: Target) -> Kernel:
     call = Call(op, main, facts)
     x, weight = main.operands[0], main.operands[1]
@@ -304,6 +284,8 @@ def _conv(op: Op, main: Op, facts: Facts, target: Target) -> Kernel:
     call.set("scratch", call.scratch(scratch))
     if names[0] == "ConvArgs":
         _cutting(call)
+    if pairs:
+        _copied_rows(call, taps * each, target)
     finish = finish_of(op, main) if names[0] in _FINISHING else None
     if depthwise and finish is not None and finish.residual is not None:
         finish = None

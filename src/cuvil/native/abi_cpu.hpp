@@ -15,14 +15,17 @@ inline void cpuid(uint32_t leaf, uint32_t subleaf, uint32_t out[4]) {
           : "a"(leaf), "c"(subleaf));
 }
 
-// Whether the system saves the vector registers that the feature needs (XCR0: 0x6 ymm, 0xe0 zmm).
+// Whether the system saves the vector registers that the feature needs (XCR0: 0x6 ymm, 0xe0 zmm,
+// 0x60000 tiles).
 inline bool system_saves(const char* name) {
   uint32_t regs[4];
   cpuid(1, 0, regs);
   if (!(regs[2] >> 27 & 1)) return false;
   uint32_t low, high;
   __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-  const uint32_t needed = starts_with(name, "avx512") ? 0xe6 : 0x6;
+  const uint32_t needed = starts_with(name, "amx")      ? 0x60000
+                          : starts_with(name, "avx512") ? 0xe6
+                                                       : 0x6;
   return (low & needed) == needed;
 }
 
@@ -32,7 +35,8 @@ inline bool has_bit(const CpuBit& need) {
   if (regs[0] < need.leaf) return false;
   cpuid(need.leaf, need.subleaf, regs);
   if (!(regs[need.reg] >> need.bit & 1)) return false;
-  return !starts_with(need.name, "avx") || system_saves(need.name);
+  const bool wide = starts_with(need.name, "avx") || starts_with(need.name, "amx");
+  return !wide || system_saves(need.name);
 }
 inline int32_t vector_bits() { return 0; }
 #elif defined(__aarch64__) && CUVIL_HAS_THREADS

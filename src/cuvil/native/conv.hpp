@@ -30,6 +30,7 @@ struct ConvArgs {
   Pool* pool;
   Finish finish = {};
   Cutting cutting = {};
+  void* copies = nullptr;  // of conv_bf16.hpp
 };
 
 void conv_f32(const ConvArgs& args);

@@ -1,11 +1,22 @@
 // Convolution of bf16: the pixels of core_conv.cpp, whose elements are pairs, on tiles of pairs.
 #include "conv_bf16.hpp"
 
+#include "contract_amx.hpp"
 #include "gemm_bf16.hpp"
 #include "pixel_rows.hpp"
 #include "tile_bf16.hpp"
 
 namespace cuvil {
+#if CUVIL_AMX
+namespace {
+
+struct PairPixels : PixelRows {
+  using PixelRows::PixelRows;
+  AmxRows in_place(int64_t, int64_t) const { return {}; }
+};
+
+}  // namespace
+#endif
 
 void conv_bf16(const ConvArgs& a) {
   const int64_t pixels = a.n * a.od * a.oh * a.ow, og = a.oc / a.groups, cg = a.c / a.groups;
@@ -13,9 +24,13 @@ void conv_bf16(const ConvArgs& a) {
   if (is_matrix_product(a)) {
     gemm_bf16({1, pixels, og, 2 * cg, reinterpret_cast<const uint16_t*>(a.x), 0, 2 * cg,
                reinterpret_cast<const uint16_t*>(a.w_packed), 0, a.y, 0, og, a.epilogue, a.pool,
-               a.finish});
+               a.finish, a.copies});
     return;
   }
+#if CUVIL_AMX
+  if (a.copies && pixels >= AMX_LEAST_ROWS && amx_ready())
+    return contract_amx(pixel_contraction(a), PairPixels(a), a.copies);
+#endif
   contract(pixel_contraction(a), PixelRows(a), PairTile{});
 }
 

@@ -1,6 +1,7 @@
 // Register tiles of pairs of bf16.
 #include "tile_bf16.hpp"
 
+#include "pair_output.hpp"
 #include "tile_loops.hpp"
 
 namespace cuvil {
@@ -18,50 +19,6 @@ CUVIL_INLINE vf dot2(vf acc, vi a, vi b) {
   acc += (vf)(a << 16) * (vf)(b << 16);
   return acc + (vf)(a & upper) * (vf)(b & upper);
 #endif
-}
-
-constexpr int HALF_BYTES = CUVIL_VEC_BYTES / 2;
-typedef uint16_t halves __attribute__((vector_size(HALF_BYTES)));
-typedef uint16_t halves_mem __attribute__((vector_size(HALF_BYTES), aligned(2), may_alias));
-typedef uint32_t bits __attribute__((vector_size(CUVIL_VEC_BYTES)));
-
-// To nearest, ties to even; NaN stays NaN.
-CUVIL_INLINE halves rounded(vf x) {
-#if CUVIL_VEC_BYTES == 64 && defined(__AVX512BF16__)
-  typedef __bf16 out __attribute__((vector_size(32)));
-  return (halves)__builtin_ia32_cvtneps2bf16_512_mask(x, out{}, -1);
-#else
-  const bits u = (bits)x, nearest = u + 0x7fff + (u >> 16 & 1);
-  return __builtin_convertvector((x == x ? nearest : u | 0x400000) >> 16, halves);
-#endif
-}
-
-template <int R, int V>
-CUVIL_INLINE void store_halves(const vf (&acc)[R][V], const TileOutput& o) {
-#pragma unroll
-  for (int i = 0; i < R; ++i)
-#pragma unroll
-    for (int v = 0; v < V; ++v) {
-      uint16_t* to = o.finish->half + i * o.ld + v * VL;
-      const halves h = rounded(acc[i][v]);
-      if (v + 1 < V || o.tail == VL) {
-        *reinterpret_cast<halves_mem*>(to) = h;
-      } else {
-        for (int j = 0; j < VL; ++j)
-          if (j < o.tail) to[j] = h[j];
-      }
-    }
-}
-
-template <int R, int V>
-CUVIL_INLINE void store_sums(vf (&acc)[R][V], TileOutput o) {
-  if (o.finish && o.finish->half) {
-    finish_tile<R, V>(acc, o);
-    store_halves<R, V>(acc, o);
-    if (o.finish->half_only) return;
-    o.finish = nullptr;
-  }
-  store_tile<R, V>(acc, o);
 }
 
 struct Pairs {

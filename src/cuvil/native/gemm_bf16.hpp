@@ -21,6 +21,7 @@ struct GemmBf16Args {
   Epilogue epilogue;
   Pool* pool;
   Finish finish = {};
+  void* copies = nullptr;  // amx_scratch_bytes(k / 2, ...) of contract_amx.hpp; null: no use of it
 };
 
 void gemm_bf16(const GemmBf16Args& args);

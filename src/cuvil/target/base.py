@@ -76,6 +76,12 @@ class Target:
         return self.triple.split("-", 1)[0]
 
     @property
+    def multiplies_tiles(self) -> bool:
+        """Whether products of bf16 may run on a matrix unit (native/tile_amx.hpp)."""
+        known = (self.cpu_features, *(v.features for v in self.variants))
+        return any("amx_bf16" in features for features in known)
+
+    @property
     def recurrent_lanes(self) -> int:
         """Units of a block of recurrent weights."""
         return self.lanes or self.vec_bytes // 4

@@ -55,6 +55,8 @@ _TABLE = (
     CpuFeature("avx512_vnni", "avx512vnni", 7, 0, _ECX, 11),
     CpuFeature("avx512_bitalg", "avx512bitalg", 7, 0, _ECX, 12),
     CpuFeature("avx512_vpopcntdq", "avx512vpopcntdq", 7, 0, _ECX, 14),
+    CpuFeature("amx_bf16", "amx_bf16", 7, 0, _EDX, 22),
+    CpuFeature("amx_tile", "amx_tile", 7, 0, _EDX, 24),
     CpuFeature("avx_vnni", "avxvnni", 7, 1, _EAX, 4),
     CpuFeature("avx512_bf16", "avx512bf16", 7, 1, _EAX, 5),
 )
@@ -90,6 +92,8 @@ X86_V4_EXTRAS = (
     "avx512_bitalg",
     "avx512_vpopcntdq",
     "avx512_bf16",
+    "amx_tile",
+    "amx_bf16",
 )
 
 

@@ -1,0 +1,56 @@
+"""Bytes of scratch memory that native kernels of contractions take: what their headers compute, as
+expressions of the number of threads."""
+
+from __future__ import annotations
+
+from cuvil.codegen.kernel import THREADS
+from cuvil.passes.algorithms import winograd_group, winograd_row
+from cuvil.sym.expr import Dim, add, mul, symbol
+from cuvil.target.base import Target
+
+SHORT_RUN = 16
+"""Channels below which conv.hpp copies kernel rows (CONV_SHORT_RUN)."""
+AMX_GROUP_BYTES = 512 << 10
+"""Copied rows that a thread keeps (contract_amx.hpp)."""
+
+
+def _scratch(row: int, pointers: int, copied: int = 0) -> Dim:
+    """Bytes of a row of zeros of ``row`` floats and of each thread's pointers and copied floats."""
+
+    def lines(size: int) -> int:
+        return (size + 63) // 64 * 64
+
+    per_thread = lines(8 * pointers) + lines(4 * copied)
+    return add(lines(4 * row), mul(symbol(THREADS), per_thread))
+
+
+def conv_scratch(taps: int, kw: int, channels: int, mr: int) -> Dim:
+    """Native conv_scratch_bytes: ``channels`` are those of a group."""
+    short = channels < SHORT_RUN
+    copied = mr * taps * channels if short else 0
+    return _scratch(kw * channels if short else channels, mr * taps, copied)
+
+
+def depthwise_scratch(taps: int, channels: int) -> Dim:
+    """Native depthwise_scratch_bytes."""
+    return _scratch(channels, 7 * taps)
+
+
+def conv_transpose_scratch(taps: int, channels: int, mr: int) -> Dim:
+    """Native conv_transpose_scratch_bytes: ``channels`` are those of a group."""
+    return _scratch(channels, mr * taps)
+
+
+def winograd_scratch(m: int, channels: int, target: Target, group: int = 0) -> Dim:
+    """Native winograd_scratch_bytes."""
+    points, row = (m + 2) ** 2, winograd_row(channels)
+    group = group or winograd_group(m, channels, target)
+    per_thread = points * (group * row + 16) + points * (group * target.nr + 16)
+    return add((channels + 15) // 16 * 64, mul(symbol(THREADS), 4 * per_thread))
+
+
+def amx_scratch(pairs: int) -> Dim:
+    """Native amx_scratch_bytes, for sums of that many pairs."""
+    row = ((pairs + 15) // 16 | 1) * 64
+    rows = max(32, AMX_GROUP_BYTES // row // 32 * 32)
+    return mul(symbol(THREADS), rows * row)
