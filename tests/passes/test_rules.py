@@ -12,6 +12,7 @@ from cuvil.ir.core import Module
 from cuvil.passes import (
     algebra,
     attention,
+    codes,
     contraction,
     control,
     decompose,
@@ -36,6 +37,7 @@ RULES: dict[str, Rule] = {
         *attention.OUTPUT_RULES, *contraction.FOLD_RULES, *contraction.MERGE_RULES,
         *contraction.BIAS_RULES,
         *layout.TURN_RULES, *layout.SINK_RULES, *control.RULES, *equal_sizes.RULES,
+        *codes.RULES,
     )
 }  # fmt: skip
 CASES = list(read_cases())

@@ -133,6 +133,8 @@ def _has_contiguous_rows(view: View) -> bool:
 
 NATIVE_RANK = {"conv": 5, "conv_transpose": 4}
 """The highest rank whose convolutions have a native kernel."""
+BYTES = "bytes"
+"""The algorithm of convolutions of bytes that a target has a kernel for (passes/codes.py)."""
 
 
 def has_kernel(op: Op) -> bool:
@@ -147,6 +149,8 @@ def has_kernel(op: Op) -> bool:
         )
     if op.short == "matmul_blocks":
         return op.type.dtype == F32 and all(_is_constant(v) for v in op.operands[1:])
+    if op.attrs.get("algorithm") == BYTES:
+        return True
     if op.short in ("conv", "conv_transpose"):
         last = op.type.rank <= NATIVE_RANK[op.short] and bool(op.attrs.get("channels_last"))
         fits = is_pair_product(op) or op.operands[0].type.dtype == F32

@@ -3,35 +3,19 @@ that finishes its tiles."""
 
 from __future__ import annotations
 
-from cuvil.analysis.index_map import Index, View, delinearize
+from cuvil.codegen.contraction_base import Contraction, TileElements
 from cuvil.codegen.kernel import Kernel
-from cuvil.codegen.loops import Loop, loop_facts, loop_names
-from cuvil.codegen.scalar import Point, Writer, buffer_name
 from cuvil.errors import CuvilError
 from cuvil.ir.core import Op, Value
 from cuvil.ir.types import I32
 from cuvil.passes.knobs import TUNE
-from cuvil.sym.expr import Dim, add, product, symbol
-from cuvil.sym.facts import Facts
+from cuvil.sym.expr import Dim, add
 
 Dims = tuple[Dim, ...]
 
 
-class Call:
+class Call(Contraction):
     """Builds the ``run`` function of a contraction: argument assignments and the epilogue."""
-
-    def __init__(self, op: Op, main: Op, facts: Facts) -> None:
-        self.op = op
-        self.main = main
-        self.facts = facts
-        self.kernel = Kernel(op.attrs["name"])
-        self.outputs = list(zip(op.regions[0].terminator.operands, op.results, strict=True))
-        self.names = [
-            self.kernel.buffer(result, f"out{i}", out=True)
-            for i, (_, result) in enumerate(self.outputs)
-        ]
-        self.writer = Writer(self.kernel, facts)
-        self.lines: list[str] = []
 
     def set(self, name: str, value: Dim | str) -> None:
         """``args.name = value;``"""
@@ -45,11 +29,6 @@ class Call:
             self.set(name or knob, chosen)
         return chosen
 
-    def pointer(self, view: View) -> str:
-        """The address of a view's first element."""
-        name = self.kernel.buffer(view.base, buffer_name(view.base))
-        return name if view.offset == 0 else f"{name} + {self.writer.text(view.offset)}"
-
     def constant(self, value: Value, packing: str) -> str:
         """A constant operand in a packed form."""
         if value.op is not None:
@@ -61,10 +40,6 @@ class Call:
         self.kernel.scratch = add(self.kernel.scratch or 0, size)
         return self.kernel.special("scratch", "char *", "scratch")
 
-    def plain(self) -> bool:
-        """Whether the only output is the contraction itself."""
-        return len(self.outputs) == 1 and self.outputs[0][0] is self.main.results[0]
-
     def epilogue(self, rows: Dims, columns: Dim, batch: Dims = ()) -> None:
         """Write the function that finishes tiles: m runs over ``rows``, n over ``columns``."""
         whole = self.main.type.dtype == I32
@@ -72,9 +47,7 @@ class Call:
         cast = f"  {element} sums = ({element})tile;\n" if whole else ""
         tile = f"{'sums' if whole else 'tile'}[row * ld + column]"
         function = _TileFunction(self, self.main, tile, batch, rows, columns)
-        for (inside, result), name in zip(self.outputs, self.names, strict=True):
-            point, index = function.point, function.index
-            point.store(result, name, index, point.element(inside, index))
+        function.store(self)
         self.kernel.body += function.text("finish_tile", "const float* tile", cast)
         self.lines.append("  args.epilogue = {finish_tile, &k};")
 
@@ -102,34 +75,14 @@ class Call:
         return self.kernel
 
 
-class _TileFunction:
-    """A function over the elements of a tile: ``point`` takes what happens at ``index``."""
+class _TileFunction(TileElements):
+    """A function over the elements of a tile."""
 
     def __init__(
         self, call: Call, main: Op, element: str, batch: Dims, rows: Dims, columns: Dim
     ) -> None:
-        loops = [Loop("batch", product(batch)), Loop("m", product(rows)), Loop("n", columns)]
-        b, m, n = (symbol(x.name) for x in loops)
-        facts = loop_facts(call.facts, loops)
+        super().__init__(call, main, element, (batch, rows, columns), 3)
         self.batch = "batch" if batch else ""
-        self.index: Index = (
-            *delinearize(b if batch else 0, batch, facts),
-            *delinearize(m, rows, facts),
-            n if columns != 1 else 0,
-        )
-
-        def tile(point: Point, at: Index) -> str:
-            if at != self.index:
-                place = str(main.loc)
-                raise CuvilError("an epilogue reads its tile out of place", where=place)
-            return element
-
-        writer = Writer(call.kernel, facts, loop_names(loops))
-        writer.bound[id(main.results[0])] = tile
-        self.row = Point(writer, 2)
-        self.point = Point(writer, 3)
-        if columns != 1:
-            self.point.hoist_to(self.row, [loops[-1].name])
 
     def text(self, name: str, tile: str, before: str = "") -> str:
         """The function; ``tile`` declares that parameter."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cuvil.codegen.scalar import literal
+from cuvil.codegen.literals import literal
 from cuvil.ir.core import Op
 from cuvil.ir.types import F32, F64, DType
 from cuvil.ops.elementwise import narrow, widen

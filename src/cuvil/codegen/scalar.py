@@ -7,25 +7,23 @@ computed twice at one index is written once.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
 
 from cuvil.analysis.index_map import LOCAL, VIEW_OPS, Index, offset_of, pull
 from cuvil.codegen.cxx_expr import cxx
 from cuvil.codegen.kernel import Kernel, symbol_name
+from cuvil.codegen.literals import from_integer, literal
 from cuvil.errors import CuvilError
 from cuvil.ir.core import Op, Value
-from cuvil.ir.types import BF16, F16, DType
+from cuvil.ir.types import BF16, DType
 from cuvil.ops.cast import cast_text
 from cuvil.ops.registry import registry
 from cuvil.sym.expr import Dim, add, mul, substitute, symbol, symbols_of
 from cuvil.sym.facts import Facts
 
 Provider = Callable[["Point", Index], str]
+Special = Callable[["Point", Op, Index], str]
 
 
 @dataclass
@@ -53,6 +51,10 @@ class Writer:
     def spell(self, text: str, types: Sequence[DType]) -> str:
         """The text of an operator on operands of ``types``, as the writer's language has it."""
         return text
+
+    def special(self, op: Op) -> Special | None:
+        """How an element of an op is written that is more than a function of its operands'."""
+        return _SPECIAL.get(op.short)
 
     def fresh(self, prefix: str = "t") -> str:
         """A new C++ name."""
@@ -146,7 +148,7 @@ class Point:
             return self._load(value, index)
         if op.short in VIEW_OPS:
             return self.element(op.operands[0], pull(op, index, self.writer.facts))
-        special = _SPECIAL.get(op.short)
+        special = self.writer.special(op)
         if special is not None:
             return special(self, op, index)
         definition = registry()[op.name]
@@ -194,30 +196,6 @@ def buffer_name(value: Value) -> str:
     return f"in_{text}" if text else f"in{value.index}"
 
 
-def literal(number: Any, dtype: DType) -> str:
-    """A constant in C++."""
-    if dtype.is_narrow:
-        return f"uint8_t(0x{int(np.asarray(number, dtype.numpy).view(np.uint8)):02x}u)"
-    if dtype in (F16, BF16):
-        bits = np.asarray(number, dtype.numpy).view(np.uint16)
-        return f"uint16_t(0x{int(bits):04x}u)"
-    if dtype.name == "bool":
-        return "true" if number else "false"
-    if dtype.is_integer:
-        value = int(number)
-        if value == -(1 << 63):
-            return "(-0x7fffffffffffffffll - 1)"
-        return f"{dtype.cxx}({value}{'ull' if dtype.kind == 'u' else 'll'})"
-    real = float(number)
-    suffix = "f" if dtype.name == "f32" else ""
-    if math.isnan(real):
-        return f'__builtin_nan{suffix}("")'
-    if math.isinf(real):
-        return f"{'-' if real < 0 else ''}__builtin_inf{suffix}()"
-    text = str(np.float32(real)) if suffix else repr(real)
-    return f"{text if any(c in text for c in '.e') else text + '.0'}{suffix}"
-
-
 def _constant(point: Point, op: Op, index: Index) -> str:
     array = op.attrs["value"].array
     if array.size != 1:
@@ -240,15 +218,6 @@ def _cast(point: Point, op: Op, index: Index) -> str:
 def _iota(point: Point, op: Op, index: Index) -> str:
     at = point.writer.decide(index[op.attrs["axis"]])
     return point.set(op.type.dtype.cxx, from_integer(f"int64_t({at})", op.type.dtype))
-
-
-def from_integer(text: str, dtype: DType) -> str:
-    """An int64_t expression converted to an element of ``dtype``."""
-    if dtype == F16:
-        return f"cuvil::f32_to_f16(float({text}))"
-    if dtype == BF16:
-        return f"cuvil::f32_to_bf16(float({text}))"
-    return f"{dtype.cxx}({text})"
 
 
 def _dims(point: Point, op: Op, index: Index) -> str:
@@ -387,7 +356,7 @@ def _gather_nd(point: Point, op: Op, index: Index) -> str:
     return _read(point, op, (*where, *index[lead:]), sizes)
 
 
-_SPECIAL: Mapping[str, Callable[[Point, Op, Index], str]] = {
+_SPECIAL: Mapping[str, Special] = {
     "constant": _constant,
     "cast": _cast,
     "iota": _iota,

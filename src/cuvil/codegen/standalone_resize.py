@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cuvil.codegen.kernel import THREADS, Kernel, storage
+from cuvil.codegen.literals import literal
 from cuvil.codegen.native_call import NativeCall, flag, round_up
-from cuvil.codegen.scalar import literal
 from cuvil.ir.core import Op
 from cuvil.ops.resize import CROP, is_identity
 from cuvil.sym.expr import Dim, ceildiv, maximum, mul, product, symbol

@@ -87,7 +87,7 @@ def _conv_reference(
     x = np.moveaxis(x, -1, 1) if last else x
     counts = spatial_dims(concrete(results[0]), last)
     with np.errstate(all="ignore"):
-        x = padded(x, attrs["pads_lo"], attrs["pads_hi"], 0)
+        x = padded(x, attrs["pads_lo"], attrs["pads_hi"], attrs.get("pad_value", 0))
         out = _correlate(x, w, counts, attrs)
         bias = np.asarray(arrays[2]) if attrs["has_bias"] else None
         return [_with_bias(out, bias, results[0], last)]
@@ -200,11 +200,11 @@ DEFS: list[OpDef] = [
         _conv_infer,
         _conv_reference,
         (2, 3),
-        {**_ATTRS, "out": "dtype?", "algorithm": "str?"},
+        {**_ATTRS, "out": "dtype?", "algorithm": "str?", "pad_value": "int?"},
         "accumulated",
         _conv_cost,
-        doc="x, w [O, C / groups, *k], bias: zero padding, negative pads crop; algorithm is how "
-        "its kernel computes, and no part of its meaning.",
+        doc="x, w [O, C / groups, *k], bias: padding with pad_value (0), negative pads crop; "
+        "algorithm is how its kernel computes, and no part of its meaning.",
     ),
     OpDef(
         "cuvil.conv_transpose",

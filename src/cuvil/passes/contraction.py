@@ -154,6 +154,8 @@ def pad_into_conv(op: Op, context: Context) -> Outcome:
         return Refusal("the operand is no pad")
     if pad.attrs.get("mode", "constant") != "constant" or pad.attrs.get("value", 0) != 0:
         return Refusal("the pad does not fill with zeros")
+    if op.attrs.get("pad_value", 0) != 0:
+        return Refusal("the convolution does not pad with zeros")
     last = bool(op.attrs.get("channels_last"))
     spatial = slice(1, -1) if last else slice(2, None)
     lo, hi = list(pad.attrs["lo"]), list(pad.attrs["hi"])

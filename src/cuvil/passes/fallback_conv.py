@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cuvil.analysis.contraction_views import NATIVE_RANK
+from cuvil.analysis.contraction_views import BYTES, NATIVE_RANK
 from cuvil.ir.core import Op, Value, Weight
 from cuvil.ir.types import BF16, F16, F32
 from cuvil.passes.decompose import Writer
@@ -29,6 +29,8 @@ def _static(values: Sequence[Dim]) -> list[int] | None:
 
 def _is_native(op: Op) -> bool:
     """Whether the native kernels take it, once its channels are last."""
+    if op.attrs.get("algorithm") == BYTES:
+        return True
     f32 = op.type.dtype == F32 and all(v.type.dtype == F32 for v in op.operands)
     return f32 and op.type.rank <= NATIVE_RANK[op.short] and constant_of(op.operands[1]) is not None
 
@@ -81,8 +83,10 @@ class _Movements:
             "slice", [value], start=tuple(starts), size=tuple(sizes), step=tuple(steps)
         )
 
-    def padded(self, value: Value, axis: int, low: int, high: int) -> Value:
-        """Zeros before and after along one axis; negative pads crop."""
+    def padded(
+        self, value: Value, axis: int, low: int, high: int, fill: float = 0.0
+    ) -> Value:
+        """``fill`` before and after along one axis; negative pads crop."""
         if min(low, high) < 0:
             size = add(value.type.shape[axis], min(low, 0) + min(high, 0))
             value = self.part(value, axis, max(-low, 0), size)
@@ -91,7 +95,7 @@ class _Movements:
         before, after = [0] * value.type.rank, [0] * value.type.rank
         before[axis], after[axis] = max(low, 0), max(high, 0)
         return self.rewriter.value(
-            "pad", [value], lo=tuple(before), hi=tuple(after), mode="constant", value=0.0
+            "pad", [value], lo=tuple(before), hi=tuple(after), mode="constant", value=fill
         )
 
     def joined(self, values: Sequence[Value], axis: int) -> Value:
@@ -123,7 +127,7 @@ def _patches(m: _Movements, op: Op, kernel: Sequence[int]) -> Value:
     x = m.channels_last(op)
     counts = op.type.shape[1:-1] if a.get("channels_last") else op.type.shape[2:]
     for i in range(len(kernel)):
-        x = m.padded(x, i + 1, a["pads_lo"][i], a["pads_hi"][i])
+        x = m.padded(x, i + 1, a["pads_lo"][i], a["pads_hi"][i], float(a.get("pad_value", 0)))
     if int(np.prod(kernel, dtype=np.int64)) > 1:  # then a tap is runs of channels, inside always
         x = m.rewriter.value("materialize", [x])
     channels = x.type.shape[-1]

@@ -17,6 +17,7 @@ from cuvil.ir.core import Block, Op, Value
 from cuvil.ir.late import binders, needed
 from cuvil.ir.types import Shape
 from cuvil.ops.registry import registry
+from cuvil.passes.matching import widens_bytes, widens_for_reduction
 from cuvil.passes.stages import DECOMPOSED
 
 MAP, REDUCE, CONTRACTION, ALONE = "map", "reduce", "contraction", "alone"
@@ -42,11 +43,6 @@ def fusion_class(op: Op) -> str:
     return definition.fusion if definition is not None else "control"
 
 
-def has_epilogue(op: Op) -> bool:
-    """Whether maps can run on finished tiles of this contraction."""
-    return op.short != "attention"
-
-
 class Grouping:
     """Groups of one block. ``of`` maps id(op) to its group; ``refusals`` has, by id(op), an op of
     each group that it reads and did not join, and why not."""
@@ -61,6 +57,7 @@ class Grouping:
         self._bases: dict[int, tuple[Op, ...]] = {}
         self._floats: dict[int, bool] = {}
         self._memory: dict[int, bool] = {}
+        self._apart = "it is read through a movement" if enable else "fusion is off"
         self._late = binders(block)
         self._waits: dict[int, dict[int, Op]] = {}
         for op in block.ops:
@@ -88,9 +85,10 @@ class Grouping:
         if _read_as_view(op):
             return False
         wide = [v for v in op.operands if self._bases_of(v) or v.op is None]
-        return len(wide) <= 1 and fusion_class(users[0]) == "movement" and users[0].short in (
-            "concat", "slice", "transpose", "pad",
-        )  # fmt: skip
+        if len(wide) > 1:
+            return False
+        moved = users[0].short in ("concat", "slice", "transpose", "pad")
+        return moved or widens_for_reduction(op, _CHEAP)
 
     def _reads_memory(self, op: Op) -> bool:
         """Whether an input of the function or a large constant is read by ``op``."""
@@ -213,8 +211,7 @@ class Grouping:
 
     def _visit_map(self, op: Op) -> None:
         direct = [] if not self.enable else self._direct_groups(op)
-        self._note_all(op, "it is read through a movement" if self.enable else "fusion is off",
-                       but=direct)  # fmt: skip
+        self._note_all(op, self._apart, direct)
         candidates = []
         for group in direct:
             reason = self._why_not_join(op, group)
@@ -251,8 +248,10 @@ class Grouping:
 
     def _why_not_join(self, op: Op, group: Group) -> str | None:
         """Why a map can't run in the loops of a group; None if it can."""
-        if group.kind == CONTRACTION and not has_epilogue(group.ops[0]):
+        if group.ops[0].short == "attention":
             return f"{group.ops[0].short} has no place for maps after it"
+        if group.kind == CONTRACTION and widens_bytes(op):
+            return "the bytes that it widens are stored, which are fewer"
         shape = op.type.shape
         if shape != group.domain and not (
             group.kind == REDUCE and shape == reduced_shape(group.domain, group.axes)
@@ -289,8 +288,7 @@ class Grouping:
             return
         if group is not None and reason is not None:
             self._note(op, group, reason)
-        self._note_all(op, "it is read through a movement" if self.enable else "fusion is off",
-                       but=[] if group is None else [group])  # fmt: skip
+        self._note_all(op, self._apart, [] if group is None else [group])
         self._new(op, REDUCE, domain, axes)
 
     def _why_not_reduce(self, group: Group, domain: Shape, axes: tuple[int, ...]) -> str | None:

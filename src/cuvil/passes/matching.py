@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 
 from cuvil.ir.core import Op, Value
+from cuvil.ir.types import I8, U8
+from cuvil.ops.registry import registry
 
 Array = np.ndarray[Any, Any]
 
@@ -66,3 +69,57 @@ def repeats_nothing(op: Op) -> bool:
     return len(source) == len(target) and not any(
         a == 1 != b for a, b in zip(source, target, strict=True)
     )
+
+
+def widens_bytes(op: Op) -> bool:
+    """Whether bytes are made wider here, and maps alone don't make bytes of them again."""
+    if op.short != "cast" or not is_byte(op.operands[0]) or is_byte(op.result):
+        return False
+    seen: set[int] = set()
+    work = [op]
+    while work:
+        users = work.pop().result.users
+        if not users:
+            return True
+        for user in users:
+            if _fusion(user) != "map":
+                return True
+            if id(user) not in seen and not is_byte(user.result):
+                seen.add(id(user))
+                work.append(user)
+    return False
+
+
+def widens_for_reduction(op: Op, cheap: Collection[str]) -> bool:
+    """Whether ``op`` is one of the cheap maps, each read once, between bytes and a reduction."""
+    at = op
+    while _read_once(at, cheap):
+        (user,) = at.result.users
+        if _fusion(user) == "reduce":
+            break
+        at = user
+    else:
+        return False
+    at = op
+    while _read_once(at, cheap):
+        computed = [v for v in at.operands if spread_constant(v) is None]
+        if len(computed) != 1 or computed[0].op is None:
+            return False
+        if is_byte(computed[0]):
+            return True
+        at = computed[0].op
+    return False
+
+
+def _read_once(op: Op, cheap: Collection[str]) -> bool:
+    return op.short in cheap and len(op.result.uses) == 1
+
+
+def _fusion(op: Op) -> str:
+    known = registry().get(op.name)
+    return "" if known is None else known.fusion
+
+
+def is_byte(value: Value) -> bool:
+    """Whether its elements are i8 or u8."""
+    return value.type.dtype in (I8, U8)

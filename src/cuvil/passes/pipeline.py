@@ -13,6 +13,7 @@ from cuvil.passes import (
     algebra,
     algorithms,
     attention,
+    codes,
     contraction,
     control,
     decompose,
@@ -64,7 +65,8 @@ class PassOptions:
     convolutions may be done by minimal filtering, and row by row with their neighbours, what
     contractions with constants multiply, what tuning chose by kernel, and for which sizes kernels
     have versions. ``watch`` is told of each pass. ``composites`` are those that the target computes
-    itself; without ``kernels`` nothing is brought into the form of the native ones."""
+    itself; without ``kernels`` nothing is brought into the form of the native ones. With ``codes``
+    products of quantised tensors multiply bytes, whatever their sizes."""
 
     enable_fusion: bool = True
     fuel: int | None = None
@@ -78,6 +80,7 @@ class PassOptions:
     variants: VariantPlan | None = None
     composites: frozenset[str] = frozenset()
     kernels: bool = True
+    codes: bool = False
 
 
 def _required(rule: Rule) -> Rule:
@@ -101,6 +104,7 @@ def canonical_passes(options: PassOptions | None = None) -> list[Pass]:
         "channels-last", *map(_required, layout.TURN_RULES), *layout.SINK_RULES, *_CLEAN
     )
     return [
+        *([_rules("codes", *codes.RULES)] if options.codes else []),
         _rules("clean", *_CLEAN),
         Pass("common-subexpressions", eliminate_common),
         _rules("recognise", *_CLEAN, *attention.RULES),
@@ -169,7 +173,7 @@ def _timed(function: Function, step: Pass, fuel: Fuel, options: PassOptions) -> 
 def change_names() -> set[str]:
     """The names of all rules, and of the passes that have none."""
     passes = [
-        *canonical_passes(), *canonical_passes(PassOptions(kernels=False)),
+        *canonical_passes(PassOptions(codes=True)), *canonical_passes(PassOptions(kernels=False)),
         *fused_passes(PassOptions(precision="bf16")),
     ]  # fmt: skip
     names = {item.name for step in passes for item in (step.rules or (step,))}

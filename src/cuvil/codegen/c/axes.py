@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from cuvil.codegen.c.call import LibraryCall, refused
 from cuvil.codegen.c.spelling import c_text
 from cuvil.codegen.kernel import Kernel, storage
+from cuvil.codegen.literals import literal
 from cuvil.codegen.native_call import split_axis
-from cuvil.codegen.scalar import literal
 from cuvil.ir.core import Op
 from cuvil.ir.types import BF16, F16, DType
 from cuvil.ops.resize import Taps, axis_taps, is_identity

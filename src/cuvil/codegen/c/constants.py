@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cuvil.codegen.kernel import storage
-from cuvil.codegen.scalar import literal
+from cuvil.codegen.literals import literal
 from cuvil.ir.core import Weight
 from cuvil.ir.types import DType, dtype_of
 
@@ -36,26 +36,55 @@ def panels(matrix: Array) -> Array:
     return np.concatenate(found) if found else np.zeros(0, matrix.dtype)
 
 
+def byte_squares(matrix: Array) -> Array:
+    """An i8 matrix [K, N] in squares of four, [N / 4][K / 4][4][4]: four rows of a column are side
+    by side. Zeros stand behind the last row and column."""
+    k, n = matrix.shape
+    whole = np.zeros((-(-k // 4) * 4, -(-n // 4) * 4), matrix.dtype)
+    whole[:k, :n] = matrix
+    apart = whole.reshape(len(whole) // 4, 4, whole.shape[1] // 4, 4)
+    return np.ascontiguousarray(apart.transpose(2, 0, 3, 1)).reshape(-1)
+
+
 def packed_floats(k: int, n: int) -> int:
     """How many numbers :func:`panels` gives."""
     return k * (-(-n // 4) * 4)
 
 
-def _matrices(array: Array) -> Array:
+def _matrices(array: Array, pack: Callable[[Array], Array] = panels) -> Array:
     matrices = array.reshape(-1, *array.shape[-2:])
     empty = np.zeros(0, array.dtype)
-    return np.concatenate([panels(m) for m in matrices]) if len(matrices) else empty
+    return np.concatenate([pack(m) for m in matrices]) if len(matrices) else empty
+
+
+def _bytes(array: Array) -> Array:
+    return _matrices(array, byte_squares)
 
 
 def _turned(array: Array) -> Array:
     return _matrices(np.swapaxes(array, -1, -2))
 
 
+def _conv_matrices(array: Array, groups: int) -> Array:
+    """[O, C/groups, *kernel] to [groups, taps, C/groups, O/groups]."""
+    outputs, channels = array.shape[:2]
+    return array.reshape(groups, outputs // groups, channels, -1).transpose(0, 3, 2, 1)
+
+
 def _conv(array: Array, groups: int) -> Array:
     """[O, C/groups, *kernel]: a group's panels over (taps, channels)."""
-    outputs, channels = array.shape[:2]
-    taps = array.reshape(groups, outputs // groups, channels, -1).transpose(0, 3, 2, 1)
-    return _matrices(taps.reshape(groups, -1, outputs // groups))
+    return _matrices(_conv_matrices(array, groups).reshape(groups, -1, len(array) // groups))
+
+
+def _conv_bytes(array: Array, groups: int, patched: int) -> Array:
+    """The same of bytes: each tap's channels lie in fours, or those of all taps (``patched``)."""
+    apart = _conv_matrices(array, groups)
+    count, taps, channels, outputs = apart.shape
+    if not patched:  # the channels of a tap start with a new four
+        room = -channels % 4
+        apart = np.pad(apart, ((0, 0), (0, 0), (0, room), (0, 0)))
+        channels += room
+    return _matrices(apart.reshape(count, taps * channels, outputs), byte_squares)
 
 
 def _conv_transpose(array: Array, groups: int) -> Array:
@@ -84,6 +113,8 @@ _PACKERS: Mapping[str, Callable[..., Array]] = {
     "conv": _conv,
     "conv_transpose": _conv_transpose,
     "depthwise": _depthwise,
+    "bytes": _bytes,
+    "conv_bytes": _conv_bytes,
     "gru": _gru,
 }
 

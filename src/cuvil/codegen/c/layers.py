@@ -11,8 +11,8 @@ from cuvil.codegen.c.call import LibraryCall, refused
 from cuvil.codegen.c.constants import packed_floats
 from cuvil.codegen.c.spelling import c_text
 from cuvil.codegen.kernel import Kernel
+from cuvil.codegen.literals import literal
 from cuvil.codegen.native_call import constant_array
-from cuvil.codegen.scalar import literal
 from cuvil.ir.core import Op
 from cuvil.ir.types import F32, I32, I64
 from cuvil.ops.recurrent import DEFAULTS, GATES, OPTIONAL

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from cuvil.analysis.index_map import Index
 from cuvil.codegen.cxx_expr import cxx
-from cuvil.codegen.scalar import Writer
-from cuvil.ir.types import BF16, F16, F32, DType
+from cuvil.codegen.scalar import Point, Special, Writer
+from cuvil.ir.core import Op
+from cuvil.ir.types import BF16, F16, F32, I32, DType
+from cuvil.passes.matching import defined_by
 from cuvil.sym.expr import Dim
 
 _CAST = re.compile(r"(?<!\w)(u?int(?:8|16|32|64)_t|float|double|bool|ptrdiff_t)\(")
@@ -41,6 +44,20 @@ class CWriter(Writer):
 
     def text(self, dim: Dim) -> str:
         return c_text(super().text(dim))
+
+    def special(self, op: Op) -> Special | None:
+        """A rounded number as an integer is one function: machines have that in few steps."""
+        rounded = defined_by(op.operands[0], "round") if op.short == "cast" else None
+        if rounded is not None and (rounded.type.dtype, op.type.dtype) == (F32, I32):
+            return _nearest
+        return super().special(op)
+
+
+def _nearest(point: Point, op: Op, index: Index) -> str:
+    (rounded,) = op.operands
+    assert rounded.op is not None
+    x = point.element(rounded.op.operands[0], index)
+    return point.set("int32_t", f"cuvil_nearest_f32_i32({x})")
 
 
 def c_dim(dim: Dim, names: Mapping[str, str]) -> str:

@@ -66,6 +66,11 @@ def quantized(
             ratio = e.map("add", ratio, e.cast(zero, ratio.type.dtype))
         return e.op("cast", ratio, dtype=kind, saturate=saturate)
     steps = e.cast(e.op("round", ratio), I32)
+    known = None if zero is None else n.knowledge.array(zero)
+    if kind.size < 4 and known is not None:  # as below, with the limits moved instead of the steps
+        low, high = (e.weight(end - known.astype(np.int32)) for end in _ends(kind))
+        steps = e.map("max", e.map("min", steps, high), low)
+        return e.cast(e.map("add", steps, e.cast(zero, I32)), kind)
     if kind.size < 4:
         limit = 1 << 24
         steps = e.with_scalar("max", e.with_scalar("min", steps, limit), -limit)

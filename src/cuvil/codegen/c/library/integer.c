@@ -86,6 +86,16 @@ static inline int32_t cuvil_cast_S_T(S x) {
   return x <= (S)-2147483648.0 ? INT32_MIN : (int32_t)x;
 }
 
+//:
+static int32_t cuvil_far_f32_i32(float x) { return cuvil_cast_f32_i32(cuvil_round_even_f32(x)); }
+
+// The nearest integer, ties to even; NaN and what is out of range as above.
+static inline int32_t cuvil_nearest_f32_i32(float x) {
+  const float big = 12582912.0f; /* its last bit is worth 1 */
+  if (!(cuvil_abs_f32(x) < 4194304.0f)) return cuvil_far_f32_i32(x);
+  return (int32_t)(cuvil_bits_f32(x + big) - cuvil_bits_f32(big));
+}
+
 //: S=f32,f64 T=i64
 static inline int64_t cuvil_cast_S_T(S x) {
   if (x != x) return 0;

@@ -117,7 +117,7 @@ static void cuvil_row_product(const float *v, const float *w, ptrdiff_t inner, p
   float tile[CUVIL_ROWS * CUVIL_PANEL];
   for (ptrdiff_t n0 = 0; n0 < columns; n0 += CUVIL_PANEL) {
     const ptrdiff_t left = cuvil_minimum(CUVIL_PANEL, columns - n0);
-    cuvil_tile(&v, 1, 1, inner, w + n0 * inner, cuvil_panel_width(left), tile);
+    cuvil_tile_f32(&v, 1, 1, inner, w + n0 * inner, cuvil_panel_width(left), tile);
     for (ptrdiff_t j = 0; j < left; ++j) out[n0 + j] = tile[j] + (more ? out[n0 + j] : 0.0f);
   }
 }
@@ -214,7 +214,7 @@ static void cuvil_recurrent(const cuvil_layer *a, ptrdiff_t gates,
             for (ptrdiff_t i = 0; i < count; ++i) {
               rows[i] = a->x + ((a->backward ? t - p0 - i : t + p0 + i) * a->batch + row) * a->size;
             }
-            cuvil_tile(rows, count, 1, a->size, a->w + n0 * a->size, cuvil_panel_width(left), tile);
+            cuvil_tile_f32(rows, count, 1, a->size, a->w + n0 * a->size, cuvil_panel_width(left), tile);
             for (ptrdiff_t i = 0; i < count; ++i) {
               for (ptrdiff_t j = 0; j < left; ++j)
                 ahead[(p0 + i) * columns + n0 + j] = tile[i * CUVIL_PANEL + j];
@@ -282,7 +282,7 @@ static void cuvil_rows_product(const float *const *rows, ptrdiff_t count, ptrdif
   float tile[CUVIL_ROWS * CUVIL_PANEL];
   for (ptrdiff_t n0 = 0; n0 < n; n0 += CUVIL_PANEL) {
     const ptrdiff_t columns = cuvil_minimum(CUVIL_PANEL, n - n0);
-    cuvil_tile(rows, count, 1, k, w + n0 * k, cuvil_panel_width(columns), tile);
+    cuvil_tile_f32(rows, count, 1, k, w + n0 * k, cuvil_panel_width(columns), tile);
     for (ptrdiff_t i = 0; i < count; ++i) {
       for (ptrdiff_t j = 0; j < columns; ++j) to[i * step + n0 + j] = tile[i * CUVIL_PANEL + j];
     }
