@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from cuvil.ir.core import Op, Value
 from cuvil.ir.types import Shape
-from cuvil.sym.expr import Dim, Expr, add, floordiv, mod, mul, symbol, symbols_of, total
+from cuvil.sym.expr import Dim, Expr, add, mul, symbol, symbols_of, total
 from cuvil.sym.facts import Facts
 
 Index = tuple[Dim, ...]
@@ -49,10 +49,10 @@ def delinearize(offset: Dim, shape: Sequence[Dim], facts: Facts) -> Index:
         if stride == 0:
             out.append(0)
             continue
-        part = facts.simplify(floordiv(offset, stride)) if stride != 1 else offset
+        part = facts.floordiv(offset, stride) if stride != 1 else offset
         outermost = all(x == 1 for x in shape[:axis])
         if not outermost and d != 0:
-            part = facts.simplify(mod(part, d))
+            part = facts.mod(part, d)
         out.append(part)
     return tuple(out)
 
@@ -137,6 +137,9 @@ def trace_view(
     ``stop`` may end the walk earlier. None when the chain is not one affine map.
     """
     shape = value.type.shape
+    if value.op is None or value.op.short not in VIEW_OPS or (stop is not None and stop(value)):
+        strides = zip(shape, row_major(shape), strict=True)
+        return View(value, 0, tuple(0 if d == 1 else stride for d, stride in strides), shape)
     names = [f"{LOCAL}d{i}" for i in range(len(shape))]
     index: Index = tuple(symbol(n) if d != 1 else 0 for n, d in zip(names, shape, strict=True))
     loops = {n: (0, add(d, -1)) for n, d in zip(names, shape, strict=True)}

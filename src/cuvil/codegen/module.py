@@ -28,8 +28,9 @@ from cuvil.ir.core import Function, Module, Op
 from cuvil.ir.late import call_symbols
 from cuvil.passes.memory import ALIGNMENT, Plan, intermediate_bytes, plan_memory
 from cuvil.passes.variants import When
-from cuvil.sym.expr import Dim, maximum
+from cuvil.sym.expr import Dim
 from cuvil.sym.facts import Facts
+from cuvil.sym.largest import Largest
 from cuvil.target.base import Target
 
 KERNELS_A_UNIT = 16
@@ -81,7 +82,7 @@ class _Generator:
         self.function: Function = module.main
         self.target = target
         self.facts = Facts(self.function.symbols)
-        self.plan: Plan = plan_memory(self.function)
+        self.plan: Plan = plan_memory(self.function, self.facts)
         self.weights = WeightLayout()
         self.names = {name: symbol_name(name) for name in self.function.symbols}
         self.names[THREADS] = "threads"
@@ -92,7 +93,7 @@ class _Generator:
         self._known: dict[str, str] = {}
         self._texts: dict[str, tuple[str, str, Kernel]] = {}
         self._used_names: dict[str, int] = {}
-        self.scratch: Dim = 0
+        self.scratch = Largest(self.facts)
 
     def run(self) -> Generated:
         writer = EntryWriter(
@@ -106,7 +107,7 @@ class _Generator:
         apart = intermediate_bytes(self.plan, self.function)
         return Generated(
             sources, self.weights, list(self._texts), writer.calls, apart,
-            workspace_of(self.plan.total, self.scratch), writer.dispatched,
+            workspace_of(self.plan.total, self.scratch.value), writer.dispatched,
             self.versions.left_out, self.table,
         )  # fmt: skip
 
@@ -124,7 +125,7 @@ class _Generator:
 
     def _reserve(self, scratch: Dim | None) -> None:
         if scratch is not None and not self.late.is_late(scratch):
-            self.scratch = self.facts.simplify(maximum(self.scratch, scratch))
+            self.scratch.add(self.facts.simplify(scratch))
 
     def _named(self, kernel: Kernel) -> str:
         text = self._text(kernel)
@@ -208,6 +209,6 @@ class _Generator:
             "  (void)symbols;\n"
             + self._symbols("symbols", "thread_count")
             + offsets
-            + f"  return scratch + cuvil::aligned({cxx(self.scratch, self.names)})"
+            + f"  return scratch + cuvil::aligned({cxx(self.scratch.value, self.names)})"
             + f" + {ALIGNMENT};\n}}\n"
         )

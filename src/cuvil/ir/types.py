@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -144,10 +145,15 @@ class TensorType:
     def rank(self) -> int:
         return len(self.shape)
 
-    @property
+    @cached_property
     def elements(self) -> Dim:
         """The number of elements, possibly symbolic."""
         return product(self.shape)
+
+    @cached_property
+    def is_empty(self) -> bool:
+        """Whether it is known to have no element."""
+        return 0 in self.shape
 
     @property
     def is_static(self) -> bool:

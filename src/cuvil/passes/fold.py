@@ -76,7 +76,7 @@ def _empty_result(op: Op, context: Context) -> Outcome:
     """f(...) -> broadcast(0), when no result has any element"""
     if op.regions or not op.results:
         return Refusal("it has a region or no result")
-    if not all(any(d == 0 for d in r.type.shape) for r in op.results):
+    if not all(r.type.is_empty for r in op.results):
         return Refusal("a result has elements, or may have")
 
     def action(rewriter: Rewriter) -> list[Value]:

@@ -21,6 +21,7 @@ from cuvil.ir.keeping import KEPT
 from cuvil.ir.late import binders, bound_by
 from cuvil.sym.expr import Dim, add, floordiv, maximum, mul, symbols_of
 from cuvil.sym.facts import Facts
+from cuvil.sym.largest import Largest
 from cuvil.sym.points import Point
 
 ALIGNMENT = 64
@@ -85,10 +86,11 @@ def alias_root(value: Value) -> Value:
     return value
 
 
-def plan_memory(function: Function) -> Plan:
-    """Assign slots to every intermediate of a fused function."""
-    facts = Facts(function.symbols)
-    return _Planner(facts, _hints(function.symbols)).plan(function.body)
+def plan_memory(function: Function, facts: Facts | None = None) -> Plan:
+    """Assign slots to every intermediate of a fused function; ``facts`` of its symbols, if there
+    are any yet."""
+    known = facts or Facts(function.symbols)
+    return _Planner(known, _hints(function.symbols)).plan(function.body)
 
 
 class _Planner:
@@ -118,6 +120,7 @@ class _Planner:
             free += [
                 plan.of[id(r)] for r in op.results if id(r) in plan.of and last.get(id(r), -1) < 0
             ]
+        plan.slots = [tenants.value for tenants in choice.tenants]
         _give_back(plan, ops, last)
         return plan
 
@@ -150,38 +153,37 @@ class _Choice:
         self.known: set[str] = set()
         self.free: list[int] = []
         self.facts = facts
+        self.tenants: list[Largest] = []  # the sizes of those of each slot
         self.usual = Point(hints)
-        self._sizes: dict[Dim, int] = {}  # at the usual sizes of symbols
+        self._sizes: list[int] = []  # of the slots, at the usual sizes of symbols
 
     def slot(self, size: Dim, op: Op) -> int:
         """The slot for ``size`` bytes that are needed when ``op`` runs."""
         plan, late = self.plan, symbols_of(size) & self.late
-        wanted = self._usual(size)
+        wanted = self.usual.at(size) or 0
         best: tuple[tuple[int, int], int] | None = None
         for slot in self.free:
             if not self._may_hold(slot, late):
                 continue
-            have = self._usual(plan.slots[slot])
+            have = self._sizes[slot]
             grows = max(0, wanted - have)
-            score = (0 if plan.slots[slot] == size else 1, grows * 4 + max(0, have - wanted))
+            same = self.tenants[slot].values.keys() == {size}
+            score = (0 if same else 1, grows * 4 + max(0, have - wanted))
             if best is None or score < best[0]:
                 best = (score, slot)
         if best is None:
-            plan.slots.append(size)
-            number = len(plan.slots) - 1
+            self.tenants.append(Largest(self.facts, size))
+            self._sizes.append(wanted)
+            number = len(self.tenants) - 1
             if late:
                 plan.late[number] = frozenset(self.known)
                 plan.taken.setdefault(id(op), []).append(number)
             return number
         slot = best[1]
         self.free.remove(slot)
-        plan.slots[slot] = self.facts.simplify(maximum(plan.slots[slot], size))
+        self.tenants[slot].add(size)
+        self._sizes[slot] = max(self._sizes[slot], wanted)
         return slot
-
-    def _usual(self, size: Dim) -> int:
-        if size not in self._sizes:
-            self._sizes[size] = self.usual.at(size) or 0
-        return self._sizes[size]
 
     def _may_hold(self, slot: int, late: frozenset[str]) -> bool:
         """A slot has its size before it is taken: no late symbol that is bound later is in it."""

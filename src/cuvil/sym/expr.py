@@ -8,9 +8,12 @@ an atom is a symbol or one of the non-polynomial functions floordiv, mod, max an
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Union
 
+from cuvil.sym.monomial import divide, order, times
 from cuvil.sym.text import OPERATORS, function_text, product_text, sum_text
 
 Dim = Union[int, "Expr"]
@@ -45,19 +48,16 @@ class Expr:
 
     __slots__ = ("_hash", "_symbols", "_text", "terms")
 
-    _hash: int
-    _symbols: frozenset[str]
-    _text: str
-
     def __init__(self, terms: tuple[tuple[Monomial, int], ...]) -> None:
-        self.terms = terms  # what else there is, is made when it is asked for
+        self.terms = terms
+        self._hash = 0  # these three are made when they are asked for
+        self._text = ""
+        self._symbols: frozenset[str] | None = None
 
     def __hash__(self) -> int:
-        try:
-            return self._hash
-        except AttributeError:
+        if not self._hash:
             self._hash = hash(self.terms)
-            return self._hash
+        return self._hash
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Expr) and self.terms == other.terms)
@@ -94,11 +94,9 @@ class Expr:
         return mod(other, self)
 
     def __str__(self) -> str:
-        try:
-            return self._text
-        except AttributeError:
+        if not self._text:
             self._text = self._written()
-            return self._text
+        return self._text
 
     def _written(self) -> str:
         monomial, coefficient = self.terms[0]
@@ -109,15 +107,10 @@ class Expr:
     __repr__ = __str__
 
 
-def _order(item: tuple[Monomial, int]) -> tuple[int, list[tuple[int, str]]]:
-    """Of higher degree first; a constant last."""
-    return -sum([power for _, power in item[0]]), [atom.key for atom, _ in item[0]]
-
-
 def _build(table: dict[Monomial, int], ordered: bool = False) -> Dim:
     terms = [item for item in table.items() if item[1]]
     if len(terms) > 1:
-        return Expr(tuple(terms if ordered else sorted(terms, key=_order)))
+        return Expr(tuple(terms if ordered else sorted(terms, key=order)))
     if terms and terms[0][0]:
         return Expr(tuple(terms))
     return terms[0][1] if terms else 0
@@ -129,6 +122,7 @@ def _terms(value: Dim) -> tuple[tuple[Monomial, int], ...]:
     return (((), int(value)),) if value else ()
 
 
+@lru_cache(maxsize=1024)
 def symbol(name: str) -> Expr:
     """The expression that is just the symbol ``name``."""
     return Expr(((((Atom("symbol", name), 1),), 1),))
@@ -167,21 +161,6 @@ def total(values: Iterable[Dim]) -> Dim:
     return _build(table, len(table) == first)
 
 
-def _times(a: Monomial, b: Monomial) -> Monomial:
-    if not a:
-        return b
-    if not b:
-        return a
-    if a[-1][0].key < b[0][0].key:
-        return a + b
-    if b[-1][0].key < a[0][0].key:
-        return b + a
-    powers = dict(a)
-    for atom, power in b:
-        powers[atom] = powers.get(atom, 0) + power
-    return tuple(sorted(powers.items(), key=lambda item: item[0].key))
-
-
 def _scaled(value: Expr, factor: int) -> Dim:
     if factor == 1:
         return value
@@ -196,26 +175,13 @@ def mul(a: Dim, b: Dim) -> Dim:
         return _scaled(a, b)
     if len(a.terms) == 1 and len(b.terms) == 1:
         (left, x), (right, y) = a.terms[0], b.terms[0]
-        return Expr(((_times(left, right), x * y),))
+        return Expr(((times(left, right), x * y),))
     table: dict[Monomial, int] = {}
     for left, x in a.terms:
         for right, y in b.terms:
-            monomial = _times(left, right)
+            monomial = times(left, right)
             table[monomial] = table.get(monomial, 0) + x * y
     return _build(table)
-
-
-def _divide_monomial(a: Monomial, b: Monomial) -> Monomial | None:
-    powers = dict(a)
-    for atom, power in b:
-        left = powers.get(atom, 0) - power
-        if left < 0:
-            return None
-        if left:
-            powers[atom] = left
-        else:
-            powers.pop(atom, None)
-    return tuple(sorted(powers.items(), key=lambda item: item[0].key))
 
 
 def split_multiple(value: Dim, by: Dim) -> tuple[Dim, Dim]:
@@ -236,7 +202,7 @@ def split_multiple(value: Dim, by: Dim) -> tuple[Dim, Dim]:
         divisor, scale = by.terms[0]
         quotient, rest = {}, {}
         for monomial, coefficient in _terms(value):
-            reduced = _divide_monomial(monomial, divisor)
+            reduced = divide(monomial, divisor)
             if reduced is None or coefficient % scale:
                 rest[monomial] = coefficient
             else:
@@ -254,7 +220,7 @@ def _divide_polynomial(value: Dim, by: Dim) -> tuple[Dim, Dim]:
         if rest == 0:
             return quotient, 0
         for monomial, coefficient in _terms(rest):
-            reduced = _divide_monomial(monomial, lead)
+            reduced = divide(monomial, lead)
             if reduced is not None and coefficient % scale == 0:
                 step = _build({reduced: coefficient // scale})
                 break
@@ -275,6 +241,8 @@ def floordiv(a: Dim, b: Dim) -> Dim:
         raise ZeroDivisionError(f"{a} // 0")
     if isinstance(a, int) and isinstance(b, int):
         return a // b
+    if b == 1:
+        return a
     quotient, rest = split_multiple(a, b)
     if rest == 0:
         return quotient
@@ -309,6 +277,8 @@ def mod(a: Dim, b: Dim) -> Dim:
         raise ZeroDivisionError(f"{a} % 0")
     if isinstance(a, int) and isinstance(b, int):
         return a % b
+    if b == 1:
+        return 0
     _, rest = split_multiple(a, b)
     if isinstance(rest, int) and (rest == 0 or (isinstance(b, int) and 0 <= rest < b)):
         return rest
@@ -347,19 +317,25 @@ def product(values: Iterable[Dim]) -> Dim:
 APPLY: Mapping[str, Callable[[Dim, Dim], Dim]] = {
     "floordiv": floordiv, "mod": mod, "max": maximum, "min": minimum,
 }  # fmt: skip
+_AT: Mapping[str, Callable[[int, int], int]] = {
+    "floordiv": operator.floordiv, "mod": operator.mod, "max": max, "min": min,
+}  # fmt: skip
 
 
 def symbols_of(value: Dim) -> frozenset[str]:
     """Names of the symbols in ``value``."""
     if isinstance(value, int):
         return frozenset()
-    try:
-        return value._symbols
-    except AttributeError:
-        atoms = [atom for monomial, _ in value.terms for atom, _ in monomial]
-        names = {a.name for a in atoms if a.kind == "symbol"}
-        value._symbols = frozenset(names.union(*(symbols_of(x) for a in atoms for x in a.args)))
-        return value._symbols
+    if value._symbols is None:
+        names: set[str] = set()
+        for monomial, _ in value.terms:
+            for atom, _ in monomial:
+                if atom.kind == "symbol":
+                    names.add(atom.name)
+                else:
+                    names.update(*map(symbols_of, atom.args))
+        value._symbols = frozenset(names)
+    return value._symbols
 
 
 def substitute(value: Dim, table: Mapping[str, Dim]) -> Dim:
@@ -394,7 +370,19 @@ def evaluate(value: Dim, table: Mapping[str, int]) -> int:
     """The integer that ``value`` is for these symbol values. Raises KeyError if one is missing."""
     if isinstance(value, int):
         return value
+    if symbols_of(value) <= table.keys():
+        return sum(_term_at(monomial, coefficient, table) for monomial, coefficient in value.terms)
     result = substitute(value, table)
     if isinstance(result, int):
         return result
     raise KeyError(f"no value for {', '.join(sorted(symbols_of(result)))} in {value}")
+
+
+def _term_at(monomial: Monomial, coefficient: int, table: Mapping[str, int]) -> int:
+    for atom, power in monomial:
+        if atom.kind == "symbol":
+            known = table[atom.name]
+        else:
+            known = _AT[atom.kind](*(evaluate(arg, table) for arg in atom.args))
+        coefficient *= known**power
+    return coefficient

@@ -34,6 +34,7 @@ from cuvil.sym.forms import (
     multiple_of_quotient,
     rejoin,
     symbols_in,
+    unrounded,
 )
 from cuvil.sym.points import Bounds, Point, points_within
 
@@ -56,6 +57,16 @@ class Facts:
         self._nested: dict[tuple[tuple[str, Bounds], ...], Facts] = {}
         self.assumed = dict.fromkeys(assumed)  # expressions that are taken to be >= 0
 
+    def assuming(self, assumed: Iterable[Dim]) -> Facts:
+        """The same bounds with other assumptions; what the bounds alone prove is kept."""
+        other = Facts(self.symbols, self.loops, assumed)
+        other._proofs, other._points = self._proofs, self._points
+        return other
+
+    def tried(self, value: Dim) -> list[int | None]:
+        """What a value is at a few points within the bounds; None where that is not known."""
+        return [point.at(value) for point in self._points]
+
     @cached_property
     def _points(self) -> list[Point]:
         return points_within(self.symbols, self.loops)
@@ -63,7 +74,7 @@ class Facts:
     @cached_property
     def _assumed_at(self) -> list[list[int | None]]:
         """The assumed expressions' values at each point."""
-        return [[point.at(known) for point in self._points] for known in self.assumed]
+        return [self.tried(known) for known in self.assumed]
 
     def with_loops(self, loops: Mapping[str, Bounds]) -> Facts:
         """The same facts and more loop variables."""
@@ -77,11 +88,12 @@ class Facts:
 
     def nonnegative(self, value: Dim) -> bool:
         """Whether value >= 0 is proved."""
+        value = unrounded(value)
         if isinstance(value, int):
             return value >= 0
         if value in self.assumed or self._proved(value):
             return True
-        here = [point.at(value) for point in self._points] if self.assumed else []
+        here = self.tried(value) if self.assumed else []
         for known, there in zip(self.assumed, self._assumed_at, strict=True):
             for a, b in zip(here, there, strict=True):
                 if a is not None and b is not None and a < b:
@@ -132,6 +144,20 @@ class Facts:
     def positive(self, value: Dim) -> bool:
         """Whether value >= 1 is proved."""
         return self.nonnegative(add(value, -1))
+
+    def floordiv(self, a: Dim, b: Dim) -> Dim:
+        """a // b, simplified."""
+        quotient, rest = split_multiple(a, b)
+        return quotient if self._within(rest, b) else self.simplify(floordiv(a, b))
+
+    def mod(self, a: Dim, b: Dim) -> Dim:
+        """a % b, simplified."""
+        _, rest = split_multiple(a, b)
+        return rest if self._within(rest, b) else self.simplify(mod(a, b))
+
+    def _within(self, value: Dim, end: Dim) -> bool:
+        """Whether 0 <= value < end is proved."""
+        return self.nonnegative(value) and self.less(value, end)
 
     def _lowest(self, value: Dim) -> Dim | None:
         """``value`` with loop variables and opaque functions replaced by the end that is least."""
@@ -338,7 +364,7 @@ class Facts:
         a, b = (self.simplify(arg) for arg in args)
         if kind in ("floordiv", "mod"):
             quotient, rest = split_multiple(a, b)
-            if self.less(rest, b) and self.nonnegative(rest):
+            if self._within(rest, b):
                 return quotient if kind == "floordiv" else rest
             if kind == "floordiv":
                 return add(quotient, floordiv(rest, b)) if rest != a else floordiv(a, b)

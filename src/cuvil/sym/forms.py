@@ -16,6 +16,24 @@ def multiple_of_quotient(monomial: Monomial, coefficient: int) -> Dim | None:
     return mul(add(a, 1 - c) if times > 0 else a, times)
 
 
+def unrounded(value: Dim) -> Dim:
+    """What is >= 0 just where ``value`` is, a quotient that stands alone resolved: for k > 0,
+    k * (a // c) + n >= 0 where a // c >= q = ceil(-n / k), which is where a >= q * c; and for
+    k < 0 where a // c <= q = floor(n / -k), which is where a < (q + 1) * c."""
+    terms = value.terms if isinstance(value, Expr) else ()
+    if not 1 <= len(terms) <= 2 or (len(terms) == 2 and terms[1][0]):
+        return value
+    (monomial, times), number = terms[0], terms[1][1] if len(terms) == 2 else 0
+    if len(monomial) != 1 or monomial[0][1] != 1 or monomial[0][0].kind != "floordiv":
+        return value
+    a, c = monomial[0][0].args
+    if not isinstance(c, int) or c <= 0:
+        return value
+    if times > 0:
+        return unrounded(add(a, -c * -(number // times)))
+    return unrounded(add(mul(a, -1), c * (number // -times + 1) - 1))
+
+
 def has_function(value: Expr) -> bool:
     """Whether it is more than a polynomial of symbols."""
     return any(atom.kind != "symbol" for monomial, _ in value.terms for atom, _ in monomial)

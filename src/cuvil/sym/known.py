@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from cuvil.sym.constraint import Constraint
 from cuvil.sym.expr import Dim, add, mul
 from cuvil.sym.facts import Facts
+from cuvil.sym.forms import unrounded
 
 
 class KnownFacts:
@@ -24,8 +25,9 @@ class KnownFacts:
         """Bounds, and the inequalities among the constraints."""
         given = tuple(constraints)
         if given != self._constraints or symbols != self._facts.symbols:
-            assumed = [least for c in given for least in _inequality(c)]
-            self._facts, self._constraints = Facts(symbols, assumed=assumed), given
+            bounds = self._facts if symbols == self._facts.symbols else Facts(symbols)
+            assumed = (least for c in given for least in _inequality(c))
+            self._facts, self._constraints = bounds.assuming(assumed), given
         return self._facts
 
 
@@ -37,4 +39,4 @@ def _inequality(constraint: Constraint) -> list[Dim]:
     elif constraint.relation not in (">", ">="):
         return []
     strict = constraint.relation in ("<", ">")
-    return [add(add(left, mul(right, -1)), -1 if strict else 0)]
+    return [unrounded(add(add(left, mul(right, -1)), -1 if strict else 0))]

@@ -75,7 +75,7 @@ class _Generator:
             HEADER: header(self.face, self.function, arena, self.facts, self.constants.bytes),
             MEASURED: f"{top}\n{self.constants.declared()}\n{library}\n{code}",
         }
-        apart = intermediate_bytes(plan_memory(self.function), self.function)
+        apart = intermediate_bytes(plan_memory(self.function, self.facts), self.function)
         memory = {
             "ram": arena.bytes,
             "weights": self.constants.bytes,
