@@ -16,7 +16,7 @@ from typing import Any
 
 from cuvil.api.compiler import Compiler
 from cuvil.api.progress import Progress
-from cuvil.api.request import CompileRequest
+from cuvil.api.request import CompileRequest, texts_of
 from cuvil.api.several import compiler_for
 from cuvil.api.verification import verify_artifact
 from cuvil.api.views import operators, stage_text
@@ -69,7 +69,7 @@ def compile(
     Without a model it returns a decorator, for a module or for a class (or function) that makes
     one: ``@cuvil.compile(input_shape=(1, 16))`` over a class makes its calls give artifacts.
 
-    Raises InvalidModelError, UnsupportedOpError, ShapeConstraintError, TargetError or
+    Raises InputError, InvalidModelError, UnsupportedOpError, ShapeConstraintError, TargetError or
     VerificationError.
     """
     arguments = {
@@ -77,7 +77,7 @@ def compile(
         "input_shape": input_shape,
         "input_spec": input_spec,
         "dynamic_dims": dynamic_dims,
-        "constraints": tuple(constraints),
+        "constraints": texts_of(constraints),
         "precision": precision,
         "enable_fusion": enable_fusion,
         "verify": verify,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import logging
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -12,12 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from cuvil.api.manifest import ORIGINS, signature_of
 from cuvil.api.request import CompileRequest, sizes_and_names
-from cuvil.errors import InputError, InvalidModelError
+from cuvil.errors import InputError, InvalidModelError, ShapeConstraintError
 from cuvil.ir.clone import clone_module
 from cuvil.ir.core import Module
 from cuvil.reference.interpreter import run_module
-from cuvil.sym.parse import parse_constraint
+
+log = logging.getLogger("cuvil")
 
 Array = np.ndarray[Any, Any]
 
@@ -39,7 +42,24 @@ class Captured:
 def capture(request: CompileRequest) -> Captured:
     """Capture by kind of model. Raises InvalidModelError where its framework is not installed."""
     need_framework(request.kind)
-    return _capture_torch(request) if request.kind == "torch" else _capture_onnx(request)
+    captured = _capture_torch(request) if request.kind == "torch" else _capture_onnx(request)
+    if request.example_inputs is not None:
+        _look_at_examples(captured)
+    return captured
+
+
+def _look_at_examples(captured: Captured) -> None:
+    """Warn of example inputs that the artifact will refuse: other sizes stand for them."""
+    main = captured.module.main
+    if not captured.examples.keys() >= set(main.input_names):
+        return  # strings, which are no inputs of the library
+    signature = signature_of(main, captured.module.source.get(ORIGINS))
+    try:
+        signature.bind([np.shape(captured.examples[name]) for name in main.input_names])
+    except ShapeConstraintError as error:
+        log.warning(
+            "the artifact will refuse the example inputs, so other sizes are tried: %s", error
+        )
 
 
 def need_framework(name: str) -> None:
@@ -49,10 +69,6 @@ def need_framework(name: str) -> None:
             f"reading this model needs the package {name}, which is not installed",
             hint=f'pip install "cuvil[{name}]"',
         )
-
-
-def _parsed_constraints(request: CompileRequest) -> list[Any]:
-    return [parse_constraint(text) for text in request.constraints]
 
 
 def _capture_onnx(request: CompileRequest) -> Captured:
@@ -71,7 +87,7 @@ def _capture_onnx(request: CompileRequest) -> Captured:
     if isinstance(dynamic, (list, tuple)):
         raise InputError("dynamic_dims of an ONNX model is a dict by input name")
     fixed = request.fixed_inputs
-    asked = _parsed_constraints(request)
+    asked = request.parsed_constraints
     contents = request.options.get("input_contents")
     module = capture_onnx(request.model, dynamic, asked, shapes, fixed, contents)
     examples = {name: value for name, value in examples.items() if name not in fixed}
@@ -136,7 +152,7 @@ def _capture_torch(request: CompileRequest) -> Captured:
     elif request.example_inputs is not None:
         values = request.example_inputs
         args = as_tensors(tuple(values) if isinstance(values, (tuple, list)) else (values,))
-    module = capture_torch(model, args, kwargs, dynamic, _parsed_constraints(request), names)
+    module = capture_torch(model, args, kwargs, dynamic, request.parsed_constraints, names)
     outputs = module.call.get("output_tree")
     source = TorchSource(model, args, kwargs, module.main.input_names, outputs)
     return Captured(module, source.run, source.examples, source)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,10 @@ import numpy as np
 from cuvil.errors import InputError, InvalidModelError
 from cuvil.frontends.archives import holds_script
 from cuvil.passes.precision import PRECISIONS
+from cuvil.sym.constraint import Constraint
 from cuvil.sym.dim import Dim
 from cuvil.sym.expr import symbols_of
-from cuvil.sym.parse import parse_dim
+from cuvil.sym.parse import asked_constraint, asked_dim
 
 DTYPE_NAMES: Mapping[str, str] = {
     "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "i64": "int64",
@@ -55,6 +56,7 @@ class CompileRequest:
     def __post_init__(self) -> None:
         if self.picture is not None:
             check_picture(self.picture)
+        _ = self.parsed_constraints
         given = [n for n in ("example_inputs", "input_shape", "input_spec")
                  if getattr(self, n) is not None]  # fmt: skip
         if len(given) > 1:
@@ -88,6 +90,11 @@ class CompileRequest:
                 "the option fixed_inputs is for ONNX models",
                 hint="bind the value in the module, with functools.partial or as an attribute",
             )
+
+    @property
+    def parsed_constraints(self) -> list[Constraint]:
+        """The constraints. Raises InputError for a text that is none."""
+        return [asked_constraint(text) for text in texts_of(self.constraints)]
 
     @property
     def picture(self) -> Path | None:
@@ -136,6 +143,16 @@ class CompileRequest:
             f"don't know how to compile a {type(model).__module__}.{type(model).__qualname__}",
             hint="pass an nn.Module, an ExportedProgram, an ONNX model, or the path of one",
         )
+
+
+def texts_of(constraints: object) -> tuple[str, ...]:
+    """Constraints as they are given. Raises InputError for anything but several texts."""
+    if isinstance(constraints, (str, bytes)) or not isinstance(constraints, Iterable):
+        raise InputError(
+            f"constraints is {constraints!r}, a {type(constraints).__name__}",
+            hint='give a list of texts: constraints=["seq % 8 == 0"]',
+        )
+    return tuple(constraints)
 
 
 def check_picture(path: Path) -> None:
@@ -196,8 +213,10 @@ def _example_size(dim: Any) -> int:
         high = dim.max if dim.max is not None else _DEFAULT_SIZE
         return max(dim.min, min(_DEFAULT_SIZE, high))
     if isinstance(dim, str):
-        parsed = parse_dim(dim)
+        parsed = asked_dim(dim)
         if not symbols_of(parsed):
-            raise InputError(f"the dimension {dim!r} names nothing")
+            raise InputError(
+                f"the dimension {dim!r} names nothing", hint="give a name, or a number as an int"
+            )
         return _DEFAULT_SIZE
     return max(getattr(dim, "min", _DEFAULT_SIZE), _DEFAULT_SIZE)

@@ -24,7 +24,7 @@ from cuvil.errors import InputError, InvalidModelError
 from cuvil.ir.signature import Signature
 from cuvil.runners.built import Built
 from cuvil.runtime.artifact import Artifact
-from cuvil.sym.parse import parse_constraint
+from cuvil.sym.parse import asked_constraint
 from cuvil.target.registry import target_names
 from cuvil.verify.inputs import make_inputs, spread_of_sizes
 from cuvil.verify.ranges import integer_limits
@@ -118,11 +118,8 @@ def _options(options: ModelOptions) -> dict[str, Any]:
 def _check_words(options: ModelOptions) -> None:
     """Raise InputError for a target or constraint that can't be meant."""
     _check_target(options.target)
-    try:
-        for text in options.constraint or ():
-            parse_constraint(text)
-    except InvalidModelError as error:
-        raise InputError(error.message, where=error.where, hint=error.hint) from None
+    for text in options.constraint or ():
+        asked_constraint(text)
 
 
 def _check_target(name: str) -> None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
-from cuvil.errors import InvalidModelError
+from cuvil.errors import InputError, InvalidModelError
 from cuvil.sym.constraint import Constraint, given_as
 from cuvil.sym.expr import Dim, add, floordiv, maximum, minimum, mod, mul, symbol
+
+Read = TypeVar("Read")
 
 _OPERATORS = {
     ast.Add: add,
@@ -52,16 +56,20 @@ def _dim(node: ast.expr, text: str) -> Dim:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return mul(_dim(node.operand, text), -1)
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-        left, right = _dim(node.left, text), _dim(node.right, text)
-        try:
-            return _OPERATORS[type(node.op)](left, right)
-        except ZeroDivisionError:
-            raise _bad(text, "it divides by zero") from None
+        return _applied(_OPERATORS[type(node.op)], (node.left, node.right), text)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         function = _FUNCTIONS.get(node.func.id)
         if function is not None and len(node.args) == 2 and not node.keywords:
-            return function(_dim(node.args[0], text), _dim(node.args[1], text))
+            return _applied(function, node.args, text)
     raise _bad(text, f"{ast.unparse(node)!r} is not allowed in it")
+
+
+def _applied(function: Callable[[Dim, Dim], Dim], args: Sequence[ast.expr], text: str) -> Dim:
+    left, right = (_dim(arg, text) for arg in args)
+    try:
+        return function(left, right)
+    except ZeroDivisionError:
+        raise _bad(text, "it divides by zero") from None
 
 
 def parse_constraint(text: str, origin: str | None = None) -> Constraint:
@@ -80,3 +88,24 @@ def parse_constraint(text: str, origin: str | None = None) -> Constraint:
     left, right = _dim(tree.left, text), _dim(tree.comparators[0], text)
     given = given_as(repr(text.strip())) if origin is None else origin
     return Constraint(left, relation, right, given)
+
+
+def asked_dim(text: str | int) -> Dim:
+    """What :func:`parse_dim` reads, of a text that the user gave. Raises InputError on anything
+    else."""
+    return _asked(parse_dim, text)
+
+
+def asked_constraint(text: str) -> Constraint:
+    """What :func:`parse_constraint` reads, of a text that the user gave. Raises InputError on
+    anything else."""
+    if not isinstance(text, str):
+        raise InputError(f"{text!r} is no constraint", hint="write it as text: 'seq % 8 == 0'")
+    return _asked(parse_constraint, text)
+
+
+def _asked(read: Callable[[Any], Read], text: object) -> Read:
+    try:
+        return read(text)
+    except InvalidModelError as error:
+        raise InputError(error.message, hint=error.hint) from None

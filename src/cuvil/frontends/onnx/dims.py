@@ -7,12 +7,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cuvil.errors import InvalidModelError, ShapeConstraintError
+from cuvil.errors import InputError, InvalidModelError, ShapeConstraintError
 from cuvil.ops.base import ShapeContext
 from cuvil.sym.constraint import Constraint, given_as
 from cuvil.sym.dim import Dim as NamedDim
-from cuvil.sym.expr import Dim, Expr, symbol, symbols_of
-from cuvil.sym.parse import parse_constraint, parse_dim
+from cuvil.sym.expr import Dim, Expr, substitute, symbol, symbols_of
+from cuvil.sym.parse import asked_dim, parse_constraint, parse_dim
 from cuvil.sym.solver import require_satisfiable
 
 Given = int | str | NamedDim | None
@@ -63,8 +63,8 @@ class InputDims:
         place = f"axis {axis} of {tensor!r}"
         if isinstance(given, NamedDim):
             return self._symbol(given.name, f"{given} for {place}", given)
-        if isinstance(given, str) and not _NAMELESS.fullmatch(given):
-            return self._symbol(given, f"{given!r} for {place}")
+        if isinstance(given, str) and (given.isdigit() or not _NAMELESS.fullmatch(given)):
+            return self._asked(given, f"{given!r} for {place}")
         if isinstance(given, int) and given >= 0:
             return given
         if isinstance(declared, int) and declared > 0 and given is None:
@@ -77,6 +77,20 @@ class InputDims:
         self.originals[name] = declared if isinstance(declared, str) else str(declared or "")
         self.origins[name] = f"axis {axis} of {tensor!r}, which the model leaves open"
         return self._new(name, 0, None)
+
+    def _asked(self, given: str, said: str) -> Dim:
+        """What the user wrote: a name of the model's or of the user's own, or an expression.
+
+        Raises InputError for anything else."""
+        if given in self._named or given.isidentifier():
+            return self._symbol(given, said)
+        value = asked_dim(given)
+        if isinstance(value, int):
+            raise InputError(
+                f"{said} is a constant and no dynamic dimension",
+                hint="give a name, or a size as an int",
+            )
+        return substitute(value, {name: self._symbol(name, said) for name in symbols_of(value)})
 
     def _expression(self, text: str) -> Dim | None:
         """Exporters write derived dims as text ("2*seq"): read it if its names are dims too."""

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cuvil.errors import InputError, InvalidModelError, ShapeConstraintError
+from cuvil.errors import InputError, ShapeConstraintError
 from cuvil.sym.constraint import given_as
 from cuvil.sym.dim import Dim as NamedDim
 from cuvil.sym.expr import Dim, Expr, symbol, symbols_of
-from cuvil.sym.parse import parse_dim
+from cuvil.sym.parse import asked_dim, parse_dim
 
 Bounds = dict[str, tuple[int, "int | None"]]
 
@@ -166,12 +166,12 @@ def _lower(dim: Any) -> int:
 def _own(item: NamedDim | str | Expr, bounds: Bounds) -> Dim:
     if isinstance(item, NamedDim):
         return _named(item.name, item.min, item.max, bounds)
-    try:
-        dim = parse_dim(item) if isinstance(item, str) else item
-    except InvalidModelError as error:
-        raise InputError(f"dynamic_dims: {error.message}", hint=error.hint) from None
+    dim = asked_dim(item) if isinstance(item, str) else item
     if isinstance(dim, int):
-        raise InvalidModelError(f"{item!r} is a constant, not a dynamic dimension")
+        raise InputError(
+            f"dynamic_dims has {item!r}, which is a constant and no dynamic dimension",
+            hint="give a name; leave a dim out that keeps the example's size",
+        )
     for name in symbols_of(dim):
         bounds.setdefault(name, (0, None))
     return dim
