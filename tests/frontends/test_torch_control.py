@@ -11,7 +11,7 @@ import torch
 from functorch.experimental.control_flow import map as torch_map
 from torch._higher_order_ops.associative_scan import associative_scan
 from torch._higher_order_ops.scan import scan
-from torch._higher_order_ops.while_loop import while_loop
+from torch._higher_order_ops.while_loop import while_loop, while_loop_stack_output_op
 
 from cuvil.analysis.wellformed import check_graph
 from cuvil.frontends.torch_export import capture_torch
@@ -78,6 +78,16 @@ def test_cond_on_sizes() -> None:
 
     calls = [(rand(n, 2),) for n in (4, 2, 3, 7)]
     assert "scf.if" in names(both(forward, calls, [{0: "n"}]))
+
+
+def test_what_each_trip_of_a_while_loop_gives() -> None:
+    def run(k: torch.Tensor, x: torch.Tensor) -> Any:
+        return while_loop_stack_output_op(
+            lambda k, x: k > 0, lambda k, x: (k - 1, x.cos()), (k, x), ()
+        )
+
+    x = torch.randn(2, 3)
+    both(run, [(torch.tensor(k), x) for k in (3, 1, 0)])
 
 
 def test_while_loop_runs_as_the_data_says() -> None:

@@ -17,12 +17,11 @@ from cuvil.reference.interpreter import run_module
 RIGHT = {
     ("cond", "simple"), ("while_loop", "simple"), ("scan", "simple"), ("map", "simple"),
     ("map", "nested"), ("map", "triple_nested"), ("invoke_subgraph", "simple"),
-    ("invoke_quant_packed", "simple"),
+    ("invoke_quant_packed", "simple"), ("while_loop_stack_output", "simple"),
 }  # fmt: skip
 # Run in training or on other devices, or for operators that write to what they are given.
 REFUSED = {
-    ("invoke_quant", "simple"), ("while_loop_stack_output", "simple"), ("register_hook", "simple"),
-    ("auto_functionalize", "simple"),
+    ("invoke_quant", "simple"), ("register_hook", "simple"), ("auto_functionalize", "simple"),
 }  # fmt: skip
 ENTRIES = [op for op in hop_db if torch.float32 in op.supported_dtypes("cpu")]
 

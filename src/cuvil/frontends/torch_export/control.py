@@ -17,7 +17,7 @@ from cuvil.frontends.torch_export.symbols import TorchSymbols, Untranslatable
 from cuvil.ir.control import FOR, STEP, WHILE
 from cuvil.ir.core import Value
 from cuvil.ir.types import BOOL, I64, TensorType
-from cuvil.sym.expr import Dim, add
+from cuvil.sym.expr import Dim, add, maximum
 
 _ENDLESS = (1 << 63) - 1
 _RELATIONS = {"==": "eq", "!=": "ne", "<=": "le", "<": "lt", ">=": "ge", ">": "gt"}
@@ -103,6 +103,41 @@ def _while_loop(c: Graphs, node: Node) -> list[Value]:
     return c.e.loop(WHILE, lead, inits, region, [v.type for v in inits])
 
 
+def _while_loop_stacked(c: Graphs, node: Node) -> list[Value]:
+    """while_loop_stack_output(cond_graph, body_graph, carried, others): what each trip gives. The
+    trips are counted by the loop itself before it runs; of no trip, the initial values remain."""
+    body = c.value(node.args[1])
+    inits, others = _tensors(c.value(node.args[2])), _tensors(c.value(node.args[3]))
+    trips = c.e.bind(_count(c, node), ["trips"], "the number of a loop's trips")[0]
+    with c.e.region([STEP, *(v.type for v in inits)]) as region:
+        values = _carried(c, inits, _inlined(c, body, [*region.own[1:], *others]))
+        c.e.close([*values, *values])
+    types = [v.type for v in inits]
+    stacks = [t.with_shape((trips, *t.shape)) for t in types]
+    found = c.e.loop(FOR, [], inits, region, [*types, *stacks], trips=trips)[len(inits) :]
+    rows = c.e.simplify(maximum(trips, 1))
+    longer = [c.e.op("concat", v, c.e.unsqueeze(init, 0), axis=0)
+              for v, init in zip(found, inits, strict=True)]  # fmt: skip
+    return [c.e.slice(v, 0, 0, rows) for v in longer]
+
+
+def _count(c: Graphs, node: Node) -> Value:
+    """The number of trips of a while_loop, as a vector of one."""
+    cond, body = c.value(node.args[0]), c.value(node.args[1])
+    inits, others = _tensors(c.value(node.args[2])), _tensors(c.value(node.args[3]))
+    start = _flag(c, cond, [*inits, *others])
+    none = c.e.scalar(0, I64)
+    with c.e.region([STEP, none.type, *(v.type for v in inits)]) as region:
+        _, count, *args = region.own
+        values = _carried(c, inits, _inlined(c, body, [*args, *others]))
+        flag = _flag(c, cond, [*values, *others])
+        c.e.close([flag, c.e.with_scalar("add", count, 1), *values])
+    lead = [c.e.scalar(_ENDLESS, I64), start]
+    inits = [none, *inits]
+    count = c.e.loop(WHILE, lead, inits, region, [v.type for v in inits])[0]
+    return c.e.reshape(count, (1,))
+
+
 def _flag(c: Graphs, graph: GraphModule, operands: Sequence[Value]) -> Value:
     with c.symbols.scope():
         (flag,) = c.inline(graph, operands)
@@ -186,6 +221,11 @@ def _packed(c: Graphs, node: Node) -> list[Value]:
     return _tensors(c.inline(c.value(node.args[0]), c.value(node.args[1:])))
 
 
+def _functionalized(c: Graphs, node: Node) -> list[Value]:
+    """auto_functionalized(operator, arguments...): one that writes to what it is given"""
+    raise Refused(f"{node.args[0]} writes to its arguments; return new tensors instead")
+
+
 def _with_grad(c: Graphs, node: Node) -> list[Value]:
     """wrap_with_set_grad_enabled(enabled, graph, operands...)"""
     return _tensors(c.inline(c.value(node.args[1]), c.value(node.args[2:])))
@@ -202,6 +242,9 @@ def _tensors(items: Sequence[Any]) -> list[Value]:
 HIGHER_ORDER: Mapping[str, HigherOrder] = {
     "cond": _cond,
     "while_loop": _while_loop,
+    "while_loop_stack_output": _while_loop_stacked,
+    "auto_functionalized": _functionalized,
+    "auto_functionalized_v2": _functionalized,
     "scan": _scan,
     "map_impl": _map,
     "associative_scan": _associative_scan,
