@@ -201,7 +201,10 @@ def _vision(
     shape: tuple[int, ...] = (2, channels, high, wide)
     if hasattr(config, "num_frames"):
         shape = (2, config.num_frames, channels, high, wide)
-    return {"pixel_values": torch.randn(shape)}, {"pixel_values": {0: "batch"}}
+    given = {"pixel_values": torch.randn(shape)}
+    if "noise" in accepted:  # else the model draws it: which patches are masked
+        given["noise"] = torch.rand(2, (high // config.patch_size) * (wide // config.patch_size))
+    return given, {key: {0: "batch"} for key in given}
 
 
 def _audio(name: str, config: Any, model: Any) -> tuple[dict[str, Any], dict[str, Any] | None]:

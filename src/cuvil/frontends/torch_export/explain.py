@@ -15,6 +15,12 @@ from cuvil.sym.parse import parse_dim
 _SYMBOL = re.compile(r"(?<![A-Wa-wyzYZ_\d])s\d+(?!\d)")  # in "3xs63x9" too
 
 
+def asks_for_data(error: BaseException | None) -> bool:
+    """Whether a trace failed because the model decides something by values of a tensor."""
+    text = f"{type(error).__name__}: {error}"
+    return "DataDependent" in text or "data-dependent" in text
+
+
 def explained(
     error: Exception, traced: Traced, symbols: Mapping[str, str], constraints: Sequence[Constraint]
 ) -> CuvilError:
@@ -35,7 +41,7 @@ def explained(
             "torch.export can't read",
             hint="compile the module as it was before it was quantized",
         )
-    if "DataDependent" in kind or "data-dependent" in text:
+    if asks_for_data(error):
         return InvalidModelError(
             f"{traced.model_name} takes a decision from the values of a tensor: {first}",
             where=where,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +20,8 @@ from torch.utils import _pytree as pytree
 
 from cuvil.errors import CuvilError, InputError, InvalidModelError
 from cuvil.frontends.torch_export.examples import choose_sizes, resized
-from cuvil.frontends.torch_export.explain import explained
+from cuvil.frontends.torch_export.explain import asks_for_data, explained
+from cuvil.frontends.torch_export.fixed_numbers import as_constants, fixed_numbers
 from cuvil.frontends.torch_export.places import guard_places
 from cuvil.frontends.torch_export.quiet import quiet
 from cuvil.frontends.torch_export.spec import DynamicSpec, parse_dynamic
@@ -57,6 +59,7 @@ class _Flat(torch.nn.Module):
         self._input_tree = tree
         self._original = original
         self.axes: Sequence[Mapping[int, Dim]] = ()
+        self.numbers: dict[str, int] = {}  # of buffers that are constants of the trace
         self.record = _Record()
 
     def forward(self, *leaves: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -68,7 +71,8 @@ class _Flat(torch.nn.Module):
         args, kwargs = rebuild(self._input_tree, self._original, list(leaves))
         builder = TreeBuilder()
         try:
-            result = self.model(*args, **kwargs)
+            with as_constants(self.model, self.numbers):
+                result = self.model(*args, **kwargs)
         except CuvilError:
             raise
         except Exception as error:
@@ -221,10 +225,19 @@ def _export(
         # What dynamo has seen before must not decide which sizes are symbols.
         stack.enter_context(torch._dynamo.config.patch(automatic_dynamic_shapes=False))
         traced.places = stack.enter_context(guard_places())
+        export = functools.partial(
+            torch.export.export, flat, tuple(traced.examples), dynamic_shapes={FLAT: hints},
+            strict=False,
+        )  # fmt: skip
         try:
-            return torch.export.export(
-                flat, tuple(traced.examples), dynamic_shapes={FLAT: hints}, strict=False
-            )
+            try:
+                return export()
+            except Exception as error:
+                flat.numbers = fixed_numbers(flat.model) if asks_for_data(error) else {}
+                if not flat.numbers:
+                    raise
+                flat.record = _Record()
+                return export()
         except CuvilError:
             raise
         except Exception as error:
