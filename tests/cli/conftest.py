@@ -56,12 +56,13 @@ Call = Callable[..., Ran]
 
 @pytest.fixture(scope="session")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """net.onnx, unknown.onnx with an operator that no one has, cli_nets.py."""
+    """net.onnx, unknown.onnx with an operator that no one has, cli_nets.py, a folder."""
     folder = tmp_path_factory.mktemp("cli")
     onnx.save(small_model(), str(folder / "net.onnx"))
     strange = model([node("Cuvilify", ["x"], ["y"], name="odd")], {"x": (FLOAT, [2])}, ["y"])
     onnx.save(strange, str(folder / "unknown.onnx"))
     (folder / "cli_nets.py").write_text(FACTORY)
+    (folder / "folder.so").mkdir()
     return folder
 
 

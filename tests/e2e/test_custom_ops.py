@@ -222,7 +222,7 @@ def test_a_fault_in_the_source_is_shown() -> None:
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({}, "no implementation"),
     ({"cxx": "", "python": print}, "cxx and python"),
-    ({"python": 3}, "not callable"),
+    ({"python": 3}, "python is 3"),
     ({"python": print, "fusion": "loop"}, "fusion"),
     ({"python": print, "attrs": {"a": "tensor"}}, "the kind 'tensor'"),
     ({"cxx": "", "fusion": "map", "attrs": {"a": "str"}}, "must be a number"),

@@ -16,10 +16,12 @@ from typing import Any
 
 from cuvil.api.compiler import Compiler
 from cuvil.api.progress import Progress
-from cuvil.api.request import CompileRequest, texts_of
+from cuvil.api.request import made_request
 from cuvil.api.several import compiler_for
 from cuvil.api.verification import verify_artifact
 from cuvil.api.views import operators, stage_text
+from cuvil.errors import InputError
+from cuvil.errors.arguments import FLAG, PATH
 from cuvil.ops.custom import CUSTOM, make_custom
 from cuvil.options import Options
 from cuvil.runtime.artifact import Artifact
@@ -77,29 +79,29 @@ def compile(
         "input_shape": input_shape,
         "input_spec": input_spec,
         "dynamic_dims": dynamic_dims,
-        "constraints": texts_of(constraints),
+        "constraints": constraints,
         "precision": precision,
         "enable_fusion": enable_fusion,
         "verify": verify,
         "threads": threads,
         "cache": cache,
         "profile": profile,
-        "options": dict(options or {}),
+        "options": options,
     }
     if model is _OMITTED:
         return lambda decorated: _decorated(decorated, target, arguments)
-    return compiler_for(CompileRequest(model=model, **arguments), target).run()
+    return compiler_for(made_request(model, arguments), target).run()
 
 
 def _decorated(model: Any, target: str | Sequence[str], arguments: Mapping[str, Any]) -> Any:
     """A class or function gives a factory of artifacts; anything else is compiled at once."""
     if not isinstance(model, (type, FunctionType)):
-        return compiler_for(CompileRequest(model=model, **arguments), target).run()
+        return compiler_for(made_request(model, arguments), target).run()
 
     @functools.wraps(model, updated=())
     def factory(*args: Any, **kwargs: Any) -> Any:
         made = model(*args, **kwargs)
-        return compiler_for(CompileRequest(model=made, **arguments), target).run()
+        return compiler_for(made_request(made, arguments), target).run()
 
     return factory
 
@@ -134,7 +136,7 @@ def dump_ir(model: Any, stage: str = "canonical", **compile_arguments: Any) -> s
 
     ``compile_arguments`` are those of :func:`compile` that shape the capture.
     """
-    return stage_text(Compiler(CompileRequest(model=model, **compile_arguments)), stage)
+    return stage_text(Compiler(made_request(model, compile_arguments)), stage)
 
 
 def debug_trace(
@@ -149,11 +151,22 @@ def debug_trace(
     count, how; ``kernels``; ``unsupported`` with op, dtype, place, reason and a way round.
     The file ``path`` gets it as JSON; None writes none.
     """
-    request = CompileRequest(model=model, example_inputs=inputs, **compile_arguments)
+    PATH.optional("path", path)
+    request = made_request(model, {"example_inputs": inputs, **compile_arguments})
     table = operators(Compiler(request))
     if path is not None:
-        Path(path).write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
+        _write(Path(path), json.dumps(table, indent=1) + "\n")
     return table
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(
+            f"cannot write {path}: {error.strerror or error}",
+            hint="give the path of a file in a folder that is there, or path=None",
+        ) from None
 
 
 def register_op(
@@ -192,8 +205,10 @@ def register_op(
     is not replaced. Raises InputError for a registration that contradicts itself.
     """
     made = make_custom(
-        name, shape, attrs or {}, cxx, function, fusion, compose, python, reference, tolerance
-    )
+        name, shape, {} if attrs is None else attrs, cxx, function, fusion, compose, python,
+        reference, tolerance,
+    )  # fmt: skip
+    FLAG("replace", replace)
     CUSTOM.add(made, replace)
 
 

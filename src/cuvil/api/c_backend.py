@@ -12,6 +12,7 @@ from cuvil.build.c_source import CORTEX_M4, code_bytes, compile_c
 from cuvil.codegen.c.module import HEADER, MEASURED, SOURCE, generate
 from cuvil.codegen.module import Generated
 from cuvil.errors import InputError, TargetError
+from cuvil.errors.words import shown
 from cuvil.ir.core import Module
 from cuvil.package.manifest import Manifest
 from cuvil.passes.pipeline import PassOptions
@@ -28,10 +29,12 @@ def bytes_of(text: Any, name: str) -> int:
     number, unit = (plain[:-1], plain[-1]) if plain[-1:] in ("k", "m", "g") else (plain, "")
     try:
         size = int(float(number) * (1 << _UNITS[unit]))
-    except ValueError:
+    except (ValueError, OverflowError):
         size = -1
     if size <= 0:
-        raise InputError(f"{name} is {text!r}", hint=f"give a size: {name}='64k' or {name}=65536")
+        raise InputError(
+            f"{name} is {shown(text)}", hint=f"give a size: {name}='64k' or {name}=65536"
+        )
     return size
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from cuvil.api.arguments import ARGUMENTS, OPTIONS, check_dims
 from cuvil.errors import InputError, InvalidModelError
+from cuvil.errors.arguments import check_all, is_list
 from cuvil.frontends.archives import holds_script
-from cuvil.passes.precision import PRECISIONS
 from cuvil.sym.constraint import Constraint
 from cuvil.sym.dim import Dim
 from cuvil.sym.expr import symbols_of
@@ -28,10 +29,6 @@ DTYPE_NAMES: Mapping[str, str] = {
 }  # fmt: skip
 _DEFAULT_SIZE = 2
 PICTURES = (".html", ".svg", ".json")
-OPTIONS = frozenset({
-    "chains", "fixed_inputs", "flash", "fuel", "input_contents", "jobs", "opt_level", "profile",
-    "ram", "retune", "tune", "variants", "why_not", "winograd",
-})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -54,6 +51,8 @@ class CompileRequest:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        check_all(ARGUMENTS, vars(self))
+        check_all(OPTIONS, self.options, "the option ")
         if self.picture is not None:
             check_picture(self.picture)
         _ = self.parsed_constraints
@@ -61,31 +60,14 @@ class CompileRequest:
                  if getattr(self, n) is not None]  # fmt: skip
         if len(given) > 1:
             raise InputError(f"give one of {' and '.join(given)}, not both")
-        if self.precision not in PRECISIONS:
-            raise InputError(
-                f"precision {self.precision!r} is not available",
-                hint=f"use {' or '.join(map(repr, PRECISIONS))}",
-            )
         for name in self.options:
             if name not in OPTIONS:
                 raise InputError(
-                    f"there is no option {name!r}", hint=f"the options are {sorted(OPTIONS)}"
+                    f"there is no option {name!r}", hint=f"the options are {', '.join(OPTIONS)}"
                 )
-        fixed = self.options.get("fixed_inputs") or {}
-        if not isinstance(fixed, Mapping):
-            raise InputError(
-                f"the option fixed_inputs is a {type(fixed).__name__}",
-                hint="give the values by input name: {'shape': array}",
-            )
-        contents = self.options.get("input_contents") or {}
-        if not isinstance(contents, Mapping):
-            raise InputError(
-                f"the option input_contents is a {type(contents).__name__}",
-                hint="give the shapes of the tensors by input name: {'xs': [(2, 3), (4, 3)]}",
-            )
-        if contents and self.kind != "onnx":
+        if self.options.get("input_contents") and self.kind != "onnx":
             raise InputError("the option input_contents is for ONNX models")
-        if fixed and self.kind != "onnx":
+        if self.options.get("fixed_inputs") and self.kind != "onnx":
             raise InputError(
                 "the option fixed_inputs is for ONNX models",
                 hint="bind the value in the module, with functools.partial or as an attribute",
@@ -94,7 +76,7 @@ class CompileRequest:
     @property
     def parsed_constraints(self) -> list[Constraint]:
         """The constraints. Raises InputError for a text that is none."""
-        return [asked_constraint(text) for text in texts_of(self.constraints)]
+        return [asked_constraint(text) for text in self.constraints]
 
     @property
     def picture(self) -> Path | None:
@@ -106,14 +88,16 @@ class CompileRequest:
     def specs(self) -> list[tuple[str, str, tuple[Any, ...]]] | None:
         """(name, dtype name as NumPy has it, dims) of each input, if given as specs."""
         if self.input_shape is not None:
-            return [("x", "float32", tuple(self.input_shape))]
+            return [("x", "float32", check_dims("input_shape", self.input_shape))]
         if self.input_spec is None:
             return None
         out = []
         for item in self.input_spec:
             if not isinstance(item, (tuple, list)) or len(item) != 3:
                 raise InputError(f"input_spec holds {item!r}; expected (name, dtype, shape)")
-            out.append((str(item[0]), dtype_name(item[1]), tuple(item[2])))
+            name, dtype, shape = item
+            dims = check_dims(f"the shape of {name!r} in input_spec", shape)
+            out.append((str(name), dtype_name(dtype), dims))
         return out
 
     @property
@@ -145,14 +129,21 @@ class CompileRequest:
         )
 
 
-def texts_of(constraints: object) -> tuple[str, ...]:
-    """Constraints as they are given. Raises InputError for anything but several texts."""
-    if isinstance(constraints, (str, bytes)) or not isinstance(constraints, Iterable):
-        raise InputError(
-            f"constraints is {constraints!r}, a {type(constraints).__name__}",
-            hint='give a list of texts: constraints=["seq % 8 == 0"]',
-        )
-    return tuple(constraints)
+def made_request(model: Any, given: Mapping[str, Any]) -> CompileRequest:
+    """The request for a model with the arguments that were given, as users give them.
+
+    Raises InputError for one that there isn't, or that can't be meant.
+    """
+    known = [f.name for f in fields(CompileRequest) if f.name != "model"]
+    for name in given:
+        if name not in known:
+            raise InputError(
+                f"there is no argument {name!r}", hint=f"those of compiling are {', '.join(known)}"
+            )
+    meant = {"options": {}, **{k: v for k, v in given.items() if k != "options" or v is not None}}
+    if is_list(meant.get("constraints")):
+        meant["constraints"] = tuple(meant["constraints"])
+    return CompileRequest(model=model, **meant)
 
 
 def check_picture(path: Path) -> None:
@@ -199,8 +190,6 @@ def sizes_and_names(
     sizes, dynamic = [], {}
     for axis, dim in enumerate(shape):
         if type(dim) is int:
-            if dim < 0:
-                raise InputError(f"a dimension of {dim}", hint="name dynamic dims: ('batch', 3)")
             sizes.append(dim)
             continue
         dynamic[axis] = dim

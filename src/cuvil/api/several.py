@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from cuvil.api.arguments import TARGET
 from cuvil.api.c_backend import BUDGETS, takes_budgets
 from cuvil.api.capture import Captured, capture
 from cuvil.api.compiler import Compiler
@@ -144,6 +145,7 @@ def compiler_for(
     request: CompileRequest, target: str | Sequence[str], progress: Progress | None = None
 ) -> Compiler | SeveralCompiler:
     """The compiler for one target's name, or for several and ALL."""
+    TARGET("target", target)
     if isinstance(target, str) and target != ALL:
         return Compiler(replace(request, target=target), progress=progress)
     names = [target] if isinstance(target, str) else list(target)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from cuvil.errors import InputError
+from cuvil.errors.words import shown
 from cuvil.ir.core import Module
 from cuvil.runtime.artifact import Artifact
 from cuvil.runtime.cpu import cpu_name
@@ -37,10 +38,10 @@ def tuning_asked(asked: object) -> float | TuningTable | None:
     if isinstance(asked, Mapping):
         return read_table(asked)
     if isinstance(asked, bool) or not isinstance(asked, (int, float, np.integer, np.floating)):
-        raise InputError(f"the option tune is {asked!r}", hint=_HINT)
+        raise InputError(f"the option tune is {shown(asked)}", hint=_HINT)
     seconds = float(asked)
     if not math.isfinite(seconds) or seconds <= 0:
-        raise InputError(f"the option tune is {asked!r}, no time to measure for", hint=_HINT)
+        raise InputError(f"the option tune is {shown(asked)}, no time to measure for", hint=_HINT)
     return seconds
 
 

@@ -18,6 +18,7 @@ from cuvil.codegen.dispatch import Texts, WayTable
 from cuvil.codegen.module import Generated
 from cuvil.codegen.versions import Version
 from cuvil.errors import InputError, TargetError
+from cuvil.errors.words import shown
 from cuvil.ir.core import Function, Op
 from cuvil.ir.late import call_symbols, late_symbols
 from cuvil.ir.signature import MAX_SYMBOL
@@ -52,7 +53,7 @@ def variants_asked(asked: object) -> VariantPlan:
     if asked is None:
         return VariantPlan()
     if not isinstance(asked, Mapping):
-        raise InputError(f"the option variants is {asked!r}", hint=_HINT)
+        raise InputError(f"the option variants is {shown(asked)}", hint=_HINT)
     plan = VariantPlan({str(name): _ranges(str(name), given) for name, given in asked.items()})
     if len(plan.cells(list(plan.ranges))) > MOST_CELLS:
         raise InputError(
@@ -234,7 +235,8 @@ def sizes_asked(options: Mapping[str, Any], target: Target, has_versions: bool) 
     """What the options say. Raises InputError for what can't be meant, TargetError where the
     target's kernels can't have versions, or where there is no process to retune in.
     """
-    automatic = options.get("variants") == AUTO
+    asked = options.get("variants")
+    automatic = isinstance(asked, str) and asked == AUTO
     plan = VariantPlan() if automatic else variants_asked(options.get("variants"))
     if (plan.ranges or automatic) and not has_versions:
         raise TargetError(
@@ -252,7 +254,7 @@ def _retune_asked(asked: Any, target: Target) -> float | None:
         return None
     if not isinstance(asked, _NUMBERS) or not 0 < float(asked) < math.inf:
         raise InputError(
-            f"the option retune is {asked!r}",
+            f"the option retune is {shown(asked)}",
             hint=f"give True, or the milliseconds for each kernel (True: {SECONDS * 1e3:g})",
         )
     if target.kind != "library" or not target.has_threads or target.variants:

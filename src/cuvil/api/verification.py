@@ -18,6 +18,7 @@ from cuvil.api.path_check import check_paths
 from cuvil.api.source import Source
 from cuvil.api.variant_check import in_turn, sizes_to_try
 from cuvil.errors import CuvilError, InputError, InvalidModelError, VerificationError
+from cuvil.errors.arguments import FLAG, NUMBER, check_all, of_type
 from cuvil.ir.core import Module
 from cuvil.ops.custom import CUSTOM
 from cuvil.passes.pipeline import PassOptions
@@ -87,6 +88,7 @@ def verify_artifact(
     layerwise: bool, paths: bool = False,
 ) -> Report:  # fmt: skip
     """The body of :func:`cuvil.verify`."""
+    check_all({"layerwise": FLAG, "paths": FLAG}, {"layerwise": layerwise, "paths": paths})
     source = _source_of(artifact)
     strict = atol is not None or rtol is not None
     atol, rtol = _tolerances(source, atol, rtol)
@@ -113,6 +115,7 @@ def verify_artifact(
 def _tolerances(source: Source, atol: float | None, rtol: float | None) -> tuple[float, float]:
     """As asked, else what the model's dtypes allow. Raises InputError for a negative number."""
     for name, value in (("atol", atol), ("rtol", rtol)):
+        NUMBER.optional(name, value)
         if value is not None and not 0 <= value < math.inf:
             raise InputError(f"{name} is {value}", hint="give a number of at least 0")
     usual = tolerance_of(source.module, source.precision)
@@ -161,6 +164,7 @@ def bisect_artifact(
 
 
 def _source_of(artifact: Artifact) -> Source:
+    of_type((Artifact, Built), "what cuvil.compile returned")("compiled", artifact)
     source = artifact.source
     if not isinstance(source, Source):
         raise InputError(

@@ -9,6 +9,7 @@ from cuvil.api.compiler import Compiler
 from cuvil.api.operators import operator_table, unsupported_table
 from cuvil.build.llvm_text import llvm_text
 from cuvil.errors import InputError, UnsupportedOpError
+from cuvil.errors.arguments import TEXT
 from cuvil.ir.clone import clone_module
 from cuvil.ir.dot import print_dot
 from cuvil.ir.printer import print_module
@@ -25,6 +26,7 @@ def stage_text(compiler: Compiler, stage: str) -> str:
     "mlir" is the captured module's generic text without places; "dot" the fused module as a
     graph, "dot:captured" and "dot:canonical" those.
     """
+    TEXT("stage", stage)
     kind, _, at = stage.partition(":")
     if kind not in STAGES or (at and (kind != "dot" or at not in _TEXT_STAGES)):
         raise InputError(f"there is no stage {stage!r}", hint=f"stages are {', '.join(STAGES)}")

@@ -123,6 +123,8 @@ def _checked(place: Path, options: ModelOptions) -> ModelOptions:
         )
     if not place.parent.is_dir():
         raise InputError(f"cannot write {place}: there is no folder {place.parent}")
+    if place.is_dir():
+        raise InputError(f"cannot write {place}: it is a folder", hint="give a file's name")
     implied = target_of_form(place.suffix)
     return replace(options, target=implied) if implied and options.target == "native" else options
 

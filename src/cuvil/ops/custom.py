@@ -18,13 +18,26 @@ from typing import Any
 import numpy as np
 
 from cuvil.errors import InputError, InvalidModelError, VerificationError
+from cuvil.errors.arguments import FUNCTION, TABLE, TEXT, Check, check_all, one_of
+from cuvil.errors.words import shown
 from cuvil.ir.types import DTYPES, DType, TensorType, dtype_of
-from cuvil.ops.base import Array, Attrs, OpDef, ShapeContext
+from cuvil.ops.base import TOLERANCE_CLASSES, Array, Attrs, OpDef, ShapeContext
 
 _NAME = re.compile(r"(?:([A-Za-z_][A-Za-z0-9_.]*)::)?([A-Za-z_][A-Za-z0-9_]*)")
 _FUNCTION = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 ATTR_KINDS = ("bool", "int", "ints", "float", "floats", "str")
 DIALECT = "custom"
+_ARGUMENTS: Mapping[str, Check] = {
+    "shape": FUNCTION.optional,
+    "attrs": TABLE,
+    "cxx": TEXT.optional,
+    "function": TEXT.optional,
+    "fusion": one_of(("map", "kernel")),
+    "compose": FUNCTION.optional,
+    "python": FUNCTION.optional,
+    "reference": FUNCTION.optional,
+    "tolerance": one_of(TOLERANCE_CLASSES),
+}
 
 
 @dataclass(frozen=True)
@@ -126,7 +139,8 @@ def make_custom(
     tolerance: str,
 ) -> CustomOp:
     """Checked and put together. Raises InputError that says what is missing or contradicts."""
-    _check(name, attrs, cxx, function, fusion, compose, python, reference)
+    check_all(_ARGUMENTS, locals(), f"of operator {shown(name)}, ")
+    _check(name, attrs, cxx, function, fusion, compose, python)
     if compose is not None:
         return CustomOp(name, dict(attrs), None, compose)
     entry = function or name.rsplit("::", 1)[-1]
@@ -155,10 +169,10 @@ def make_custom(
 
 def _check(
     name: str, attrs: Mapping[str, str], cxx: str | None, function: str | None, fusion: str,
-    compose: Any, python: Any, reference: Any,
+    compose: Any, python: Any,
 ) -> None:  # fmt: skip
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise InputError(f"{name!r} is no operator's name", hint='use "namespace::operator"')
+        raise InputError(f"{shown(name)} is no operator's name", hint='use "namespace::operator"')
     ways = {"cxx": cxx, "compose": compose, "python": python}
     given = [way for way, value in ways.items() if value is not None]
     if len(given) != 1:
@@ -166,15 +180,10 @@ def _check(
             f"operator {name!r} has {' and '.join(given) or 'no implementation'}",
             hint="give one of cxx (source text), compose and python (functions)",
         )
-    for what, value in (("compose", compose), ("python", python), ("reference", reference)):
-        if value is not None and not callable(value):
-            raise InputError(f"{what} of operator {name!r} is not callable")
-    if fusion not in ("map", "kernel"):
-        raise InputError(f"fusion is {fusion!r}", hint='use "map" or "kernel"')
     if function is not None and not _FUNCTION.fullmatch(function):
         raise InputError(f"{function!r} is no C++ function's name")
     for key, kind in attrs.items():
-        if not key.isidentifier() or kind not in ATTR_KINDS:
+        if not isinstance(key, str) or not key.isidentifier() or kind not in ATTR_KINDS:
             raise InputError(
                 f"attribute {key!r} of operator {name!r} has the kind {kind!r}",
                 hint=f"the kinds are {', '.join(ATTR_KINDS)}",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from cuvil.errors import ArtifactError, InputError, ShapeConstraintError
+from cuvil.errors.arguments import TABLE
 from cuvil.ir.signature import MAX_BYTES, TensorSpec
 from cuvil.package.format import StrPath
 from cuvil.package.manifest import Manifest
@@ -134,6 +135,7 @@ class Artifact(Called):
         ``out`` gives arrays to write outputs to; they must have the exact dtype and shape, be row
         major and share no memory with another tensor. Raises as calling does.
         """
+        TABLE.optional("out", out)
         values = self._by_name(inputs)
         if not out:
             return dict(zip(self._output_names, self._execute(values)))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Iterable, Mapping
 
-from cuvil.errors import ArtifactError, InputError
+from cuvil.errors import ArtifactError
+from cuvil.errors.arguments import PATH, whole
 from cuvil.options import threads_of_environment, variant_of_environment
 from cuvil.package.bundle import held_packages
 from cuvil.package.format import Package, StrPath, open_package
@@ -25,7 +25,7 @@ from cuvil.runtime.late_artifact import make_artifact
 from cuvil.runtime.native import Model, NativeLibrary
 from cuvil.runtime.tree import CallTree
 
-_MAX_THREADS = 1024
+THREADS = whole(1, 1024).optional
 _MACHINES = {"x86_64": ("x86_64", "AMD64"), "aarch64": ("aarch64", "arm64")}
 
 
@@ -58,12 +58,8 @@ def load(
     name. Raises ArtifactError if the package is damaged or not for this machine, NotLoaded if it is
     for none.
     """
-    if threads is not None and (type(threads) is not int or not 1 <= threads <= _MAX_THREADS):
-        raise InputError(
-            f"threads is {threads!r}", hint=f"give a whole number from 1 to {_MAX_THREADS}"
-        )
-    if not isinstance(path, (str, os.PathLike)):
-        raise InputError(f"path is {path!r}", hint="give the path of a .cuvilpkg file")
+    THREADS("threads", threads)
+    PATH("path", path)
     if threads is None:
         threads = threads_of_environment()
     package = _for_this_machine(open_package(path))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cuvil.errors import ArtifactError, CuvilError, InputError
+from cuvil.errors.arguments import NUMBER
 from cuvil.ir.signature import size_at
 from cuvil.options import Options
 from cuvil.runtime.ceilings import ceilings_of
@@ -49,7 +51,8 @@ def take_profile(artifact: Artifact, inputs: Any, seconds: float) -> Profile:
     Raises InputError for inputs that it does not take, ArtifactError for a package whose
     description of its kernels can't be read.
     """
-    if not seconds > 0:
+    NUMBER("seconds", seconds)
+    if not 0 < seconds < math.inf:
         raise InputError(f"seconds is {seconds!r}", hint="give a number above 0")
     given = artifact.library_inputs(named(artifact, inputs))
     native = artifact.native

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cuvil.errors import ArtifactError, TargetError
+from cuvil.errors.arguments import PATH
 from cuvil.package.bundle import held_packages
 from cuvil.package.format import Package, StrPath, write_package
 from cuvil.package.onnx_model import model_pieces
@@ -85,6 +86,7 @@ def save_artifact(package: Package, source: Any, path: StrPath) -> list[Path]:
     TargetError for another suffix, or a form that can't be had from this package, ArtifactError
     where the file can't be written. Every file appears whole or not at all.
     """
+    PATH("path", path)
     place = Path(path)
     kind = _kind(package)
     form = _FORMS.get(place.suffix)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cuvil.errors import InputError
+from cuvil.errors.arguments import whole
+from cuvil.errors.words import shown
 
 
 @dataclass(frozen=True)
@@ -17,7 +19,9 @@ class Dim:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.isidentifier():
-            raise InputError(f"a dimension needs a name like 'batch', not {self.name!r}")
+            raise InputError(f"a dimension needs a name like 'batch', not {shown(self.name)}")
+        whole()(f"min of Dim({self.name!r})", self.min)
+        whole().optional(f"max of Dim({self.name!r})", self.max)
         if self.min < 0 or (self.max is not None and self.max < self.min):
             bounds = f"{self.min}..{self.max}"
             raise InputError(

@@ -164,9 +164,10 @@ def trace_module(
     tree = builder.flatten(original)
     if not builder.leaves:
         raise InputError(
-            "the model needs an example of its inputs to be traced",
+            "the example inputs hold no tensor" if any(given)
+            else "the model needs an example of its inputs to be traced",
             hint="pass example_inputs=(...), input_shape=(...) or input_spec=[...]",
-        )
+        )  # fmt: skip
     names = list(input_names or leaf_names(model, args, builder))
     if len(names) != len(builder.leaves):
         raise InputError(f"{len(names)} input names for {len(builder.leaves)} input tensors")
