@@ -29,6 +29,8 @@ from tests.cli.conftest import Call
         (("compile", "net.onnx", "--target", "c", "-o", "m.wasm"), 2, "for .wasm give --target"),
         (("compile", "net.onnx", "--target", "aarch64", "-o", "m.c"), 2, "forms are .cuvilpkg"),
         (("compile", "net.onnx", "--target", "onnx", "-o", "m.ll"), 2, ".ll is no form of"),
+        (("compile", "net.onnx", "--target", "aarch64", "-o", "m.ll"), 2, "--target llvm-aarch64"),
+        (("compile", "net.onnx", "--target", "x86_64-linux-gnu", "-o", "m.ll"), 2, "for one CPU"),
         (("compile", "missing.onnx"), 2, "missing.onnx"),
         (("compile", "net.cuvilpkg"), 2, "is an artifact"),
         (("compile", "unknown.onnx"), 3, "Cuvilify"),

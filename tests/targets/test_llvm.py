@@ -134,3 +134,16 @@ def test_a_library_is_no_text(net: _Net, tmp_path: Path) -> None:
     built = cuvil.compile(net, EXAMPLE, target="llvm-aarch64", verify=False)
     with pytest.raises(TargetError, match="not available for this artifact"):
         built.save(tmp_path / "net.so")
+
+
+def test_a_library_is_saved_as_text_of_its_own_machine(net: _Net, tmp_path: Path) -> None:
+    built = cuvil.compile(net, EXAMPLE, target="aarch64", verify=False)
+    built.save(tmp_path / "net.ll")
+    assert 'target triple = "aarch64' in (tmp_path / "net.ll").read_text()
+
+
+def test_a_library_for_several_cpus_has_no_text(net: _Net, tmp_path: Path) -> None:
+    built = cuvil.compile(net, EXAMPLE, target="x86_64-linux-gnu", verify=False)
+    with pytest.raises(TargetError, match="for one CPU") as caught:
+        built.save(tmp_path / "net.ll")
+    assert "'llvm-x86_64_v3'" in caught.value.hint

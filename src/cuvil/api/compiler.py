@@ -52,7 +52,7 @@ from cuvil.runtime.artifact import Artifact
 from cuvil.runtime.cpu import usable_threads
 from cuvil.runtime.loader import load
 from cuvil.target.base import Target
-from cuvil.target.registry import find_target
+from cuvil.target.registry import find_target, target_beside
 from cuvil.tune.sizes import sizes_to_measure
 from cuvil.tune.store import WinnerStore
 from cuvil.tune.table import TuningTable, read_table
@@ -201,8 +201,10 @@ class Compiler:
                 self.lower(clone_module(captured.module), self.backend.stage), True, threads
             ),
             self.request.precision,
-            lambda target: Compiler(
-                replace(self.request, target=target), self.options, capturing=lambda _: captured
+            lambda asked: Compiler(
+                replace(self.request, target=target_beside(self.request.target, asked)),
+                self.options,
+                capturing=lambda _: captured,
             ).run(),
         )
 

@@ -81,6 +81,7 @@ class SeveralCompiler:
             name, artifact = self._load(path)
         artifact.source = sources[name]
         artifact.compile_seconds = dict(self.stages.seconds)
+        artifact.left_out = dict(self.left_out)
         return artifact
 
     def _tell(self, stage: str, seconds: float | None) -> None:

@@ -22,7 +22,7 @@ class Source:
     ``lower`` brings a copy of a captured module to stage "fused", ``build`` makes an artifact of
     such a module; both as the artifact itself was made, for ``precision``. ``origin`` is the model
     that was captured. ``profiled`` builds it once more, to be profiled, for a number of threads;
-    ``retarget`` compiles it for another target, with all else as it was.
+    ``retarget`` compiles it for the target of another form, with all else as it was.
     """
 
     module: Module

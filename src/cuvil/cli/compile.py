@@ -19,13 +19,13 @@ from cuvil.cli.parameters import ModelArgument, ModelOptions
 from cuvil.cli.progress import StageProgress
 from cuvil.cli.text import bytes_text, public_signature, signature_text, table
 from cuvil.cli.verb import Outcome, verb
-from cuvil.errors import InputError
+from cuvil.errors import InputError, TargetError
 from cuvil.passes.knobs import choice_text
 from cuvil.runners.built import Built
 from cuvil.runtime.artifact import Artifact
 from cuvil.runtime.profile import time_text
 from cuvil.runtime.save import FORMS, PACKAGE, forms_of, target_of_form
-from cuvil.target.registry import find_target
+from cuvil.target.registry import find_target, target_beside
 from cuvil.tune.table import read_table
 
 
@@ -106,12 +106,16 @@ def _several(target: str | list[str], place: Path) -> bool:
 def _check_form(target: str, place: Path) -> None:
     """Raise InputError for a place whose form is another target's."""
     forms = forms_of(find_target(target).kind)
-    if place.suffix not in forms:
-        fitting = target_of_form(place.suffix) or "native"
-        raise InputError(
-            f"cannot write {place}: {place.suffix} is no form of the target {target}",
-            hint=f"its forms are {', '.join(forms)}; for {place.suffix} give --target {fitting}",
-        )
+    if place.suffix in forms:
+        return
+    said = f"cannot write {place}: {place.suffix} is no form of the target {target}"
+    try:
+        fitting = target_beside(target, target_of_form(place.suffix) or "native")
+    except TargetError as error:
+        raise InputError(f"{said}: {error.message}", hint=error.hint) from None
+    raise InputError(
+        said, hint=f"its forms are {', '.join(forms)}; for {place.suffix} give --target {fitting}"
+    )
 
 
 def _checked(place: Path, options: ModelOptions) -> ModelOptions:

@@ -39,6 +39,8 @@ class Built(Called):
         self.runner = runner
         self.source: Any = None
         self.compile_seconds: dict[str, float] | None = None
+        # Of several targets those that were not built for, and why; set by cuvil.compile.
+        self.left_out: dict[str, str] = {}
 
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(map(str, specs)) for specs in (self.inputs, self.outputs))

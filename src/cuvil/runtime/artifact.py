@@ -81,6 +81,8 @@ class Artifact(Called):
         self.source: Any = None
         # Seconds by stage of the compilation, set by cuvil.compile.
         self.compile_seconds: dict[str, float] | None = None
+        # Of several targets those that were not built for, and why; set by cuvil.compile.
+        self.left_out: dict[str, str] = {}
         self._profiled: Artifact | None = None
 
     def __reduce__(self) -> NoReturn:

@@ -23,11 +23,13 @@ Files = list[tuple[Path, Iterable[Any]]]
 @dataclass(frozen=True)
 class Form:
     """One form: the kind of target that is saved so, the target that is built when another's
-    artifact is to be saved so (empty: none), and the files' pieces for a package and a path."""
+    artifact is to be saved so (empty: none), the files' pieces for a package and a path, and the
+    suffixes of files that may stand beside the main one."""
 
     kind: str
     target: str
     files: Callable[[Package, Path], Files]
+    beside: tuple[str, ...]
 
 
 def _library(package: Package, path: Path) -> Files:
@@ -54,11 +56,11 @@ def _onnx(package: Package, path: Path) -> Files:
 
 PACKAGE = ".cuvilpkg"
 _FORMS: Mapping[str, Form] = {
-    ".so": Form("library", "", _library),
-    ".ll": Form("llvm", "llvm", _library),
-    ".wasm": Form("wasm", "wasm", web_files),
-    ".c": Form("c", "c", _c_source),
-    ".onnx": Form("onnx", "onnx", _onnx),
+    ".so": Form("library", "", _library, (".weights", ".h")),
+    ".ll": Form("llvm", "llvm", _library, (".weights", ".h")),
+    ".wasm": Form("wasm", "wasm", web_files, (".weights",)),
+    ".c": Form("c", "c", _c_source, (".h",)),
+    ".onnx": Form("onnx", "onnx", _onnx, (".weights",)),
 }
 FORMS = (PACKAGE, *_FORMS)
 
@@ -112,6 +114,7 @@ def save_package(package: Package, path: StrPath, rebuilt: bool = False) -> list
     a file beside it (suffix ``.weights``, to be mapped and given to cuvil_create) and the header
     (suffix ``.h``). ``.wasm`` are modules, weights and a loader (see web_form.py). Raises
     TargetError for another suffix, ArtifactError where the file can't be written.
+    Raises ArtifactError too where a file would replace another form's, with other contents.
     Every file appears whole or not at all.
     """
     target = Path(path)
@@ -131,9 +134,37 @@ def save_package(package: Package, path: StrPath, rebuilt: bool = False) -> list
             hint=hint,
         )
     parts = form.files(package, target)
+    for place, pieces in parts[1:]:
+        _check_owner(target, place, pieces)
     for place, pieces in parts:
         _write(place, pieces)
     return [place for place, _ in parts]
+
+
+def _check_owner(main: Path, place: Path, pieces: Iterable[Any]) -> None:
+    """Raise ArtifactError where a file beside ``main`` is another form's too, with other contents:
+    ``net.so`` and ``net.c`` both want a ``net.h``."""
+    owners = [
+        main.with_suffix(suffix)
+        for suffix, form in _FORMS.items()
+        if suffix != main.suffix and place.suffix in form.beside
+    ]
+    owner = next((path for path in owners if path.exists()), None)
+    if owner is not None and place.exists() and not _holds(place, pieces):
+        raise ArtifactError(
+            f"cannot write {place}: {owner} has one of that name, with other contents",
+            hint="save under another name or in another folder, or remove the other files",
+        )
+
+
+def _holds(path: Path, pieces: Iterable[Any]) -> bool:
+    """Whether a file has these contents."""
+    try:
+        with open(path, "rb") as file:
+            same = all(file.read(len(data)) == data for data in map(memoryview, pieces))
+            return same and not file.read(1)
+    except OSError:
+        return False
 
 
 def _forms_at_hand(package: Package, rebuilt: bool) -> tuple[str, ...]:

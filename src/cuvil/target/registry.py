@@ -40,6 +40,23 @@ def general_targets() -> tuple[str, ...]:
     return tuple(first.values())
 
 
+def target_beside(name: str, asked: str) -> str:
+    """The target that ``asked``, the one of a form, means for a model built for the target
+    ``name``: LLVM IR is for the same machine, every other form for its own.
+
+    Raises TargetError where a text, which is for one CPU, would be for the several of a library.
+    """
+    found = find_target(name)
+    text = f"{LLVM}-{name}"
+    if asked != LLVM or name in _HERE or found.kind != "library" or text in _TEXTS:
+        return text if asked == LLVM and text in _TEXTS else asked
+    fitting = [other for other, target in _TEXTS.items() if target.arch == found.arch]
+    raise TargetError(
+        f"LLVM IR is for one CPU, and {name} for several",
+        hint=f"compile with target={' or '.join(map(repr, fitting))}",
+    )
+
+
 def find_target(name: str) -> Target:
     """The target of that name; "native" and "llvm" are this machine.
 
