@@ -12,7 +12,10 @@ import cuvil
 from cuvil.codegen.c.constants import PANEL, READABLE, Constants, panels
 from cuvil.codegen.c.library import names_in, written_out
 from cuvil.errors import UnsupportedOpError
+from cuvil.frontends.emitter import Emitter
 from cuvil.ir.core import Weight
+from cuvil.ir.types import F32, TensorType, dtype_of
+from tests.codegen.c_build import run_c
 
 
 def _c(model: Any, *inputs: torch.Tensor, **options: Any) -> Any:
@@ -96,3 +99,51 @@ def test_sizes_that_depend_on_data_are_refused() -> None:
 
     with pytest.raises(UnsupportedOpError, match="depends on data"):
         _c(Picked(), torch.randn(8))
+
+
+@pytest.mark.parametrize("layout", [(1, 37, 1), (2, 9, 3)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8, np.int64])
+def test_order(layout: tuple[int, ...], dtype: Any) -> None:
+    """Many ties, NaN, infinities; what is first, and everything in order."""
+    rng = np.random.default_rng(5)
+    x = rng.integers(-4, 4, layout).astype(dtype)
+    if x.dtype.kind == "f":
+        x.flat[[3, 7, 11]] = np.nan
+        x.flat[[5, 6]] = np.inf, -np.inf
+    e = Emitter({})
+    given = e.input("x", TensorType(layout, dtype_of(x.dtype)))
+    found = []
+    for k, largest in ((layout[1], False), (layout[1], True), (4, False), (4, True)):
+        how = {"k": k, "axis": 1, "largest": largest, "sorted": True}
+        found += e.results("topk", given, **how)
+    outputs = run_c(e.finish(found, [f"y{i}" for i in range(len(found))]), {"x": x})
+    up = np.argsort(x, 1, kind="stable")  # NaN last
+    down = layout[1] - 1 - np.flip(np.argsort(np.flip(x, 1), 1, kind="stable"), 1)
+    for i, order in enumerate((up, down, up[:, :4], down[:, :4])):
+        np.testing.assert_array_equal(outputs[2 * i + 1], order)
+        np.testing.assert_array_equal(outputs[2 * i], np.take_along_axis(x, order, 1))
+
+
+def test_a_gru_takes_weights_at_run_time() -> None:
+    rng = np.random.default_rng(6)
+    steps, batch, size, hidden = 3, 2, 5, 6
+    arrays = {
+        "x": rng.standard_normal((steps, batch, size)),
+        "w": rng.standard_normal((2, 3 * hidden, size)),
+        "r": rng.standard_normal((2, 3 * hidden, hidden)),
+    }
+    inputs = {name: a.astype(np.float32) for name, a in arrays.items()}
+    e = Emitter({})
+    given = [e.input(name, TensorType(a.shape, F32)) for name, a in inputs.items()]
+    how = {"hidden": hidden, "direction": "bidirectional", "linear_before_reset": False}
+    made = e.results("gru", *given, **how)
+    found = run_c(e.finish(made[:1], ["y"]), inputs)[0]
+    for d in range(2):
+        w, r = (inputs[name][d].astype(np.float64) for name in "wr")
+        state = np.zeros((batch, hidden))
+        for t in range(steps)[:: -1 if d else 1]:
+            z, reset, new = np.split(inputs["x"][t].astype(np.float64) @ w.T, 3, -1)
+            rz, rr, rh = np.split(r, 3)
+            z, reset = (1 / (1 + np.exp(-v - state @ u.T)) for v, u in ((z, rz), (reset, rr)))
+            state = (1 - z) * np.tanh(new + (reset * state) @ rh.T) + z * state
+            np.testing.assert_allclose(found[t, d], state, rtol=1e-5, atol=1e-6)

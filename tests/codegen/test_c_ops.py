@@ -22,7 +22,7 @@ REFUSED = frozenset({
     "hermite_h", "hermite_he", "householder_product", "igamma", "igammac", "laguerre", "ldl_factor",
     "ldl_solve", "legendre", "lgamma", "logcumsumexp", "lu_factor", "matmul_blocks", "matrix_exp",
     "max_pool_indices", "nms", "positions", "qr_factor", "roi_align", "roi_max_pool", "row_order",
-    "sizes", "svd", "topk", "tree_ensemble",
+    "sizes", "svd", "tree_ensemble",
     "triangular_solve", "zeta",
 })  # fmt: skip
 _ALL = sorted({name.removeprefix("cuvil.") for name in registry()} - REFUSED)

@@ -30,13 +30,17 @@ def _check(make: Any, board: Board, folder: Path, most: int) -> None:
 
 
 # Four instructions a multiplication, and what is around them.
-@pytest.mark.parametrize(
+CASES = pytest.mark.parametrize(
     ("make", "most"), [(mlp, 40_000), (keyword_spotting, 2_500_000), (small_lstm, 300_000)],
     ids=["mlp", "keyword_spotting", "lstm"],
 )  # fmt: skip
+
+
+@CASES
 def test_on_a_cortex_m4(make: Any, most: int, tmp_path: Path) -> None:
     _check(make, M4, tmp_path, most)
 
 
-def test_on_a_cortex_m7(tmp_path: Path) -> None:
-    _check(keyword_spotting, M7, tmp_path, 2_500_000)
+@CASES
+def test_on_a_cortex_m7(make: Any, most: int, tmp_path: Path) -> None:
+    _check(make, M7, tmp_path, most)

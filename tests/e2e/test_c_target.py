@@ -14,6 +14,7 @@ import pytest
 import torch
 
 import cuvil
+from cuvil.api.c_backend import bytes_of
 from cuvil.errors import InputError, ShapeConstraintError, TargetError, UnsupportedOpError
 from cuvil.runners.built import Built
 from tests.e2e.c_models import Convolutions, Encoder, keyword_spotting, mlp, small_lstm
@@ -110,6 +111,26 @@ def test_over_a_budget_the_largest_parts_are_named() -> None:
         _built(model, x, options={"ram": "big"})
     with pytest.raises(InputError, match="no budget of memory"):
         cuvil.compile(model, (x,), options={"ram": 1024})
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("0", "ram is '0', and no model fits into 0 bytes"), (0, "ram is 0, and no model fits"),
+        ("-4k", "no model fits into -4096 bytes"), ("1.5", "ram is '1.5', which is 1.5 bytes"),
+        ("0.3k", "which is 307.2 bytes"), ("inf", "ram is 'inf'"), ("nan", "ram is 'nan'"),
+        ("1e400", "ram is '1e400'"), ("", "ram is ''"), ("k", "ram is 'k'"),
+    ],
+)  # fmt: skip
+def test_a_budget_is_a_whole_number_of_bytes(given: object, words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        bytes_of(given, "ram")
+    assert words in str(caught.value) and "64k" in caught.value.hint
+
+
+def test_units_of_a_budget() -> None:
+    sizes = {"1.5k": 1536, "64KB": 65536, " 2 MiB ": 2 << 20, "0.5g": 1 << 29, 1024: 1024, 2.0: 2}
+    assert [bytes_of(text, "flash") for text in sizes] == list(sizes.values())
 
 
 def test_an_arena_beyond_all_addresses_is_refused_with_its_largest_parts() -> None:

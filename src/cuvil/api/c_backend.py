@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
@@ -27,15 +28,21 @@ def bytes_of(text: Any, name: str) -> int:
     """A size: a number, or text such as "64k" or "1.5M". Raises InputError for anything else."""
     plain = str(text).strip().lower().removesuffix("ib").removesuffix("b")
     number, unit = (plain[:-1], plain[-1]) if plain[-1:] in ("k", "m", "g") else (plain, "")
+    hint = f"give a size: {name}='64k' or {name}=65536"
     try:
-        size = int(float(number) * (1 << _UNITS[unit]))
+        size = float(number) * (1 << _UNITS[unit])
     except (ValueError, OverflowError):
-        size = -1
+        size = math.nan
+    if not math.isfinite(size):
+        raise InputError(f"{name} is {shown(text)}", hint=hint)
     if size <= 0:
         raise InputError(
-            f"{name} is {shown(text)}", hint=f"give a size: {name}='64k' or {name}=65536"
+            f"{name} is {shown(text)}, and no model fits into {size:g} bytes",
+            hint=f"{hint}; without {name} there is no budget",
         )
-    return size
+    if size != int(size):
+        raise InputError(f"{name} is {shown(text)}, which is {size:g} bytes", hint=hint)
+    return int(size)
 
 
 def takes_budgets(target: Target) -> bool:

@@ -12,12 +12,12 @@ from cuvil.codegen.c.constants import packed_floats
 from cuvil.codegen.c.spelling import c_text
 from cuvil.codegen.kernel import Kernel
 from cuvil.codegen.literals import literal
-from cuvil.codegen.native_call import constant_array
+from cuvil.codegen.native_call import constant_array, split_axis
 from cuvil.ir.core import Op
 from cuvil.ir.types import F32, I32, I64
 from cuvil.ops.recurrent import DEFAULTS, GATES, OPTIONAL
 from cuvil.ops.windows import spatial_dims
-from cuvil.sym.expr import Dim, mul
+from cuvil.sym.expr import Dim
 from cuvil.sym.facts import Facts
 
 AHEAD = 4
@@ -87,17 +87,17 @@ class _Layer:
         if array is not None and array.shape == value.type.shape:
             packing = "gru" if gru else "turned"
             return call.kernel.buffer(value, "w" if index == 1 else "r", packing=packing)
-        if gru:
-            raise refused(self.op, "the target c needs constant recurrent weights")
+        parts = (2 * self.hidden, self.hidden) if gru else (self.rows,)
         directions = value.type.shape[0]
         assert isinstance(directions, int)
-        each = packed_floats(columns, self.rows)
-        packed = call.scratch(mul(directions, each))
-        for d in range(directions):
+        packed = call.scratch(directions * sum(packed_floats(columns, n) for n in parts))
+        to = row = 0
+        for n in parts * directions:
             call.line(
-                f"cuvil_pack({packed} + {d * each}, {call.input(index)} + "
-                f"{d * self.rows * columns}, {columns}, {self.rows}, 1, {columns});"
+                f"cuvil_pack({packed} + {to}, {call.input(index)} + {row * columns}, {columns}, "
+                f"{n}, 1, {columns});"
             )
+            to, row = to + packed_floats(columns, n), row + n
         return packed
 
     def write(self) -> Kernel:
@@ -164,6 +164,17 @@ def _recurrent(op: Op, facts: Facts) -> Kernel:
     return _Layer(op, facts).write()
 
 
+def _topk(op: Op, facts: Facts) -> Kernel:
+    """The positions that come first, in a heap where their output is."""
+    call, dtype = LibraryCall(op, facts), op.operands[0].type.dtype
+    sizes = map(call.text, split_axis(op.operands[0].type.shape, op.attrs["axis"]))
+    k, largest = call.text(op.attrs["k"]), "true" if op.attrs["largest"] else "false"
+    name = "u8" if dtype.name == "bool" else dtype.name
+    arguments = [call.input(0), *call.outputs, *sizes, k, largest]
+    call.line(f"cuvil_topk_{name}({', '.join(arguments)});")
+    return call.done()
+
+
 Builder = Callable[[Op, Facts], Kernel]
 
 BUILDERS: Mapping[str, Builder] = {
@@ -177,6 +188,7 @@ BUILDERS: Mapping[str, Builder] = {
     "scatter_elements": axes.scatter_elements,
     "scatter_nd": axes.scatter_nd,
     "resize": axes.resize,
+    "topk": _topk,
 }
 
 

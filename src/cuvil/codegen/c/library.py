@@ -12,7 +12,10 @@ from pathlib import Path
 from cuvil.ir.types import DTYPES
 
 _FOLDER = Path(__file__).resolve().parent / "library"
-_FILES = ("base.c", "exp.c", "trig.c", "integer.c", "tile.c", "windows.c", "bytes.c", "layers.c")
+_FILES = (
+    "base.c", "exp.c", "trig.c", "integer.c", "tile.c", "windows.c", "bytes.c", "layers.c",
+    "order.c",
+)  # fmt: skip
 _NAME = re.compile(r"\b(?:cuvil_\w+|CUVIL_\w+)\b")
 _DEFINED = (
     re.compile(r"^(?:static|typedef)\b[^;={]*?\b(cuvil_\w+)(?:\(|\[|\s__attribute__)", re.M),

@@ -1,4 +1,4 @@
-// Pools, recurrent layers, attention, running sums, order.
+// Pools, recurrent layers, attention.
 
 //:
 // One axis of a pool: its sizes, and the pads that an average may count.
