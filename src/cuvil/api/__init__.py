@@ -54,9 +54,8 @@ def compile(
     arguments (ONNX: by input name); or ``input_shape`` for one float32 input; or ``input_spec``, a
     list of (name, dtype, shape). ``dynamic_dims`` names the dims that stay symbolic.
     ``constraints`` are texts such as ``"seq % 8 == 0"``. ``target`` is a name of `cuvil targets`,
-    or a list of names or "all-available" for a package that holds several (docs/howto/targets.md):
-    ``compiled.left_out`` says which of all are not in it, and why.
-    ``precision`` is "f32" or "bf16", see docs/howto/precision.md. ``options`` may hold
+    or a list of names or "all-available" for a package that holds several (``compiled.left_out``
+    says what is not in it, and why). ``precision`` is "f32" or "bf16". ``options`` may hold
     "fixed_inputs", the values by name of an ONNX model's inputs that decide shapes: they become
     constants and leave the call; "input_contents", the shapes of the tensors in inputs that are
     sequences or optional (None for an optional without a value); "opt_level", "jobs" (compilers at
