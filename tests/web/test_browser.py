@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.server
 import shutil
+import threading
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +18,7 @@ from typer.testing import CliRunner
 from cuvil.cli.main import app
 from cuvil.integrations.demo import build as demo_build
 from cuvil.integrations.demo.build import build_demo
-from cuvil.integrations.demo.server import server_of
+from cuvil.integrations.demo.server import Pages, server_of
 from tests.web.models import EXPECTED, save_widened
 from tools.browser import find_browser, run_page
 
@@ -48,6 +53,53 @@ def test_every_way_to_load_gives_the_same(saved: Path, isolated: bool) -> None:
     assert found["broken"].startswith("the worker failed:")
     (cached,) = found["cached"]  # all of them read the same weights
     assert "m.weights?cuvil=" in cached
+
+
+@contextlib.contextmanager
+def far_server(folder: Path) -> Iterator[str]:
+    """The address of a server of another origin, whose files pages may use."""
+    headers = {"Access-Control-Allow-Origin": "*", "Cross-Origin-Resource-Policy": "cross-origin"}
+    handler = partial(Pages, directory=str(folder), headers_to_send=headers)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+def spoil(data: bytes) -> bytes:
+    """One bit in the middle is another."""
+    middle = len(data) // 2
+    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+
+
+@needs_browser
+def test_wrong_files_are_refused_and_far_ones_used(saved: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "site"
+    shutil.copytree(saved, folder)
+    shutil.copy(PAGES / "faults.html", folder)
+    for name in ("altered", "cut", "light"):
+        shutil.copytree(saved, folder / name)
+    for path in folder.glob("*/*.wasm"):
+        change = {"altered": spoil, "cut": lambda data: data[:-7], "light": bytes}
+        path.write_bytes(change[path.parent.name](path.read_bytes()))
+    weights = folder / "light" / "m.weights"
+    weights.write_bytes(spoil(weights.read_bytes()))
+    with far_server(saved) as far:
+        found: Any = run_page(folder, f"faults.html?far={far}", 120)
+    said = {
+        "altered/": "was altered or damaged; save the model again, and copy all of its files",
+        "cut/": "; save the model again, and copy all of its files",
+        "/none/": "the server said 404; copy all of the model's files there, or say in baseUrl",
+        "light/": "m.weights was altered or damaged; save the model again",
+    }
+    assert len(found["faults"]) == 2 * len(said)
+    for case, message in found["faults"].items():
+        assert message.startswith("CuvilError: ") and said[case.split()[0]] in message
+    assert said["light/"] in found["weights"] and found["cached"] == 0
+    assert found["aborted"].startswith("AbortError")
+    assert len(found["values"]) == 4
+    for values in found["values"]:
+        np.testing.assert_allclose(values, EXPECTED, rtol=1e-4, atol=1e-5)
 
 
 @needs_browser

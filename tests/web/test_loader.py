@@ -90,7 +90,7 @@ def test_damaged_and_missing_weights_are_errors(saved: Path, tmp_path: Path) -> 
     assert "is longer than it should be" in in_node(folder, tried)[1]
     weights.unlink()
     code, message = in_node(folder, tried)
-    assert code == "DATA" and "cannot read" in message and "ENOENT" in message
+    assert code == "DATA" and "cannot load file:" in message and "ENOENT" in message
 
 
 def test_memory_is_reused_over_calls_of_all_sizes(saved: Path) -> None:

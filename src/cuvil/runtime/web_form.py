@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -15,7 +17,7 @@ from cuvil.package.manifest import WEIGHTS_INSIDE, Manifest
 
 WEB = Path(__file__).resolve().parent.parent / "web"
 # The loader's pieces, in order: a saved loader is one file.
-_PIECES = ("head", "model", "inputs", "fetching", "workers")
+_PIECES = ("head", "options", "model", "inputs", "fetching", "workers")
 _PLACE = "const MODEL = null; // @MODEL@"
 _ARRAYS: Mapping[str, str] = {
     "f64": "Float64Array", "f32": "Float32Array", "f16": "Uint16Array", "bf16": "Uint16Array",
@@ -45,9 +47,10 @@ def web_files(package: Package, path: Path) -> list[tuple[Path, Iterable[Any]]]:
         files.append((weights, [package.weights.data]))
     described = _describe(package.manifest, weights.name if outside else None) | {
         "modules": {
-            variant: {"file": places[variant].name, "bytes": len(data), "pages": _pages(data)}
+            variant: _describe_module(places[variant].name, data)
             for variant, data in modules.items()
-        }
+        },
+        "loader": path.with_suffix(".mjs").name,
     }
     files.append((path.with_suffix(".mjs"), [_loader(described).encode()]))
     files.append((path.with_suffix(".d.mts"), [_types(package.manifest).encode()]))
@@ -79,6 +82,12 @@ def _describe(manifest: Manifest, weights: str | None) -> dict[str, Any]:
             "file": weights, "bytes": manifest.weights_bytes, "hash": manifest.weights_hash64
         },
     }  # fmt: skip
+
+
+def _describe_module(file: str, data: bytes) -> dict[str, Any]:
+    """``hash`` is SHA-256 as a browser's fetch takes it (W3C Subresource Integrity)."""
+    digest = base64.b64encode(hashlib.sha256(data).digest()).decode()
+    return {"file": file, "bytes": len(data), "hash": digest, "pages": _pages(data)}
 
 
 def _loader(described: Mapping[str, Any]) -> str:

@@ -40,9 +40,9 @@ export interface LoadOptions {
   relaxed?: boolean;
   /** Keep the weights in the browser's cache. Default: true. */
   cache?: boolean;
-  /** Where the model's files lie. Default: beside the loader. */
+  /** The folder of the model's files, with a slash at its end. Default: beside the loader. */
   baseUrl?: string | URL;
-  /** Ends the loading. */
+  /** Ends the loading: load rejects with the signal's reason. */
   signal?: AbortSignal;
   /** Told of the weights' bytes as they come. */
   onProgress?: (progress: { loaded: number; total: number }) => void;

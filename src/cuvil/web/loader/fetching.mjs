@@ -11,6 +11,8 @@ function choose(options) {
         "Cross-Origin-Opener-Policy: same-origin and Cross-Origin-Embedder-Policy: require-corp",
     );
   }
+  if (options.relaxed && !found.relaxed)
+    throw new CuvilError("there is no relaxed SIMD here: leave the option 'relaxed' out");
   const relaxed = options.relaxed ?? found.relaxed;
   return [[relaxed && "relaxed", threads > 1 && "threads"].filter(Boolean).join("-"), threads];
 }
@@ -22,31 +24,67 @@ function sharedMemory(initial) {
     try {
       return new WebAssembly.Memory({ initial, maximum, shared: true });
     } catch (error) {
-      if (maximum / 2 <= initial) throw error; // else: this machine reserves less
+      if (maximum / 2 > initial) continue; // this machine reserves less
+      const bytes = initial * 65536;
+      const what = `no memory of ${bytes} bytes that threads share (${error.message})`;
+      throw new CuvilError(`${what}: load with threads: 1`, "MEMORY");
     }
   }
 }
 
-async function request(url, { signal }) {
+const SAVE_AGAIN = "save the model again, and copy all of its files";
+
+// A file of the model. Where it is said what is `expected`, it has that many bytes and that hash.
+async function request(url, signal, expected = {}) {
+  const fail = (why) => {
+    signal?.throwIfAborted();
+    const advice = "copy all of the model's files there, or say in baseUrl where they are";
+    throw new CuvilError(`cannot load ${url}: ${why}; ${advice}`, "DATA");
+  };
+  signal?.throwIfAborted();
   if (NODE && url.protocol === "file:") {
-    const { readFile } = await import("node:fs/promises");
-    return new Response(
-      await readFile(url).catch((error) => {
-        throw new CuvilError(`cannot read ${url}: ${error.code}`, "DATA");
-      }),
-    );
+    const { readFile } = await fromNode("fs/promises");
+    const bytes = await readFile(url).catch((error) => fail(error.code));
+    signal?.throwIfAborted();
+    if (expected.hash && (await sha256(bytes)) !== expected.hash)
+      throw damage(url, bytes, expected);
+    return new Response(bytes);
   }
-  const response = await fetch(url, { signal });
-  if (!response.ok)
-    throw new CuvilError(`cannot load ${url}: the server said ${response.status}`, "DATA");
+  const integrity = expected.hash && `sha256-${expected.hash}`;
+  const checked = await fetch(url, { signal, integrity }).catch((error) => {
+    if (!integrity) fail(error.cause?.message ?? error.message);
+  });
+  // What was refused for its hash and what didn't come look alike: this one says why.
+  const response = checked ?? (await fetch(url, { signal }).catch((error) => fail(error.message)));
+  if (!response.ok) fail(`the server said ${response.status}`);
+  if (response.headers.get("content-type")?.startsWith("text/html"))
+    fail("the server sent a page (text/html) in its place");
+  if (!checked) throw damage(url, await response.arrayBuffer(), expected);
   return response;
 }
 
-async function compile(url, options) {
-  const response = await request(url, options);
+async function sha256(bytes) {
+  const { createHash } = await fromNode("crypto");
+  return createHash("sha256").update(bytes).digest("base64");
+}
+
+function damage(url, { byteLength }, { bytes }) {
+  const what =
+    byteLength === bytes ? "was altered or damaged" : `has ${byteLength} bytes of ${bytes}`;
+  return new CuvilError(`the file ${url} ${what}; ${SAVE_AGAIN}`, "DATA");
+}
+
+async function compile(url, { signal }, expected) {
+  const response = await request(url, signal, expected);
   const typed = response.headers.get("content-type")?.startsWith("application/wasm");
-  if (typed && WebAssembly.compileStreaming) return WebAssembly.compileStreaming(response);
-  return WebAssembly.compile(await response.arrayBuffer());
+  const streams = typed && WebAssembly.compileStreaming;
+  try {
+    if (streams) return await WebAssembly.compileStreaming(response);
+    return await WebAssembly.compile(await response.arrayBuffer());
+  } catch (error) {
+    signal?.throwIfAborted();
+    throw new CuvilError(`${url} cannot be compiled here: ${error.message}`, "CPU");
+  }
 }
 
 // The weights' bytes as they come, from the browser's cache where they were loaded before.
@@ -56,20 +94,19 @@ async function openWeights(url, options) {
     key = prefix + hash;
   const wanted = options.cache !== false && url.protocol !== "file:" && globalThis.caches;
   const store = wanted ? await caches.open("cuvil").catch(() => null) : null; // none in private windows
-  let response = await store?.match(key);
+  let response = await store?.match(key),
+    stored = null;
   if (!response) {
-    response = await request(url, options);
-    store
+    response = await request(url, options.signal);
+    stored = store
       ?.put(key, response.clone())
       .then(() => forget(store, prefix, key))
       .catch(() => {}); // no room
   }
-  const fault = (what) => {
-    store?.delete(key);
-    return new CuvilError(
-      `the file ${url} ${what}; save the model again, and copy all of its files`,
-      "WEIGHTS",
-    );
+  const fault = async (what) => {
+    await stored; // else it would be there again
+    await store?.delete(key);
+    return new CuvilError(`the file ${url} ${what}; ${SAVE_AGAIN}`, "WEIGHTS");
   };
   return { chunks: chunksOf(response.body), fault };
 }

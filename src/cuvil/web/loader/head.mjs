@@ -8,6 +8,8 @@
 const MODEL = null; // @MODEL@
 
 const NODE = typeof process === "object" && Boolean(process.versions?.node);
+// A name that bundlers for browsers can't see, as they would look for it.
+const fromNode = (name) => import(/* webpackIgnore: true */ /* @vite-ignore */ `node:${name}`);
 const ROLE = "cuvil"; // the name of Web Workers that run this file
 const HEADER = [0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, 1, 5, 1, 0x60, 0, 1, 0x7b, 3, 2, 1, 0, 10];
 const ZERO = [0x41, 0, 0xfd, 0x0f]; // i32.const 0, i8x16.splat
@@ -51,6 +53,7 @@ const CODES = [
 const TENSOR = { bytes: 40, ndim: 12, code: 16, bits: 17, lanes: 18, shape: 20 };
 const STATUS = { bytes: 256, index: 4, axis: 8, message: 16 };
 const MAX_RANK = 16,
+  MAX_THREADS = 256, // of core_threads.cpp
   STACK_BYTES = 262144,
   PAGES = 65536;
 
@@ -74,5 +77,7 @@ export function features() {
 
 /** Loads the model; see LoadOptions in the types beside this file. */
 export async function load(options = {}) {
+  checkOptions(options);
+  options.signal?.throwIfAborted();
   return options.worker ? RemoteModel.start(options) : Model.start(options);
 }

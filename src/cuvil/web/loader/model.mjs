@@ -1,19 +1,27 @@
+const DISPOSED = "the model was disposed of; load it again";
+
 class Model {
   static async start(options) {
     const [variant, threads] = choose(options);
-    const base = options.baseUrl ?? import.meta.url;
+    const base = await placeOf(options);
     const chosen = MODEL.modules[variant];
     // Both files are asked for at once; the weights stream into memory once there is any.
     const weights = MODEL.weights.file && openWeights(new URL(MODEL.weights.file, base), options);
     weights?.catch(() => {});
-    const module = await compile(new URL(chosen.file, base), options);
+    const module = await compile(new URL(chosen.file, base), options, chosen);
     const memory = threads > 1 ? sharedMemory(chosen.pages) : null;
     const instance = await WebAssembly.instantiate(module, host(memory));
     const model = new Model(instance.exports, memory ?? instance.exports.memory);
     model.variant = variant || "simd";
-    await model._create(weights, options.onProgress);
-    if (threads > 1) await model._startThreads(module, threads);
-    model._open();
+    try {
+      await model._create(weights, options);
+      if (threads > 1) await model._startThreads(module, threads, scriptOf(options, base));
+      options.signal?.throwIfAborted();
+      model._open();
+    } catch (error) {
+      model.dispose();
+      throw error;
+    }
     return model;
   }
 
@@ -38,13 +46,8 @@ class Model {
 
   /** The same, before it returns. */
   runSync(given) {
-    if (!this._model) throw new CuvilError("the model was disposed of; load it again");
-    const arrays = MODEL.inputs.map((spec) => readInput(spec, given));
-    for (const key of Object.keys(given)) {
-      if (!MODEL.inputs.some((spec) => spec.name === key)) {
-        throw new CuvilError(`there is no input '${key}'; the inputs are ${names(MODEL.inputs)}`);
-      }
-    }
+    if (!this._model) throw new CuvilError(DISPOSED);
+    const arrays = readInputs(given);
     const text = JSON.stringify(arrays.map((a) => a.shape));
     if (text !== this._shapes) this._resize(arrays, text);
     arrays.forEach(({ data }, i) =>
@@ -82,10 +85,11 @@ class Model {
 
   /** What the model says of itself: symbols and constraints too. */
   describe() {
+    if (!this._model) throw new CuvilError(DISPOSED);
     return JSON.parse(this._text(this._api.cuvil_describe()));
   }
 
-  async _create(weights, onProgress = () => {}) {
+  async _create(weights, { signal, onProgress }) {
     const { bytes, hash } = MODEL.weights;
     const inside = this._api.cuvil_weights_inside();
     const at = inside || !bytes ? inside : this._take(bytes);
@@ -93,26 +97,27 @@ class Model {
       const opened = await weights;
       let loaded = 0;
       for await (const chunk of opened.chunks) {
-        if (loaded + chunk.length > bytes) throw opened.fault("is longer than it should be");
+        signal?.throwIfAborted();
+        if (loaded + chunk.length > bytes) throw await opened.fault("is longer than it should be");
         this._bytes(at + loaded, chunk.length).set(chunk);
         loaded += chunk.length;
-        onProgress({ loaded, total: bytes });
+        onProgress?.({ loaded, total: bytes });
       }
-      if (loaded < bytes) throw opened.fault(`has ${loaded} bytes of ${bytes}`);
+      if (loaded < bytes) throw await opened.fault(`has ${loaded} bytes of ${bytes}`);
       const found = BigInt.asUintN(64, this._api.cuvil_hash64(at, BigInt(bytes), 0n));
       if (found.toString(16).padStart(16, "0") !== hash)
-        throw opened.fault("was altered or damaged");
+        throw await opened.fault("was altered or damaged");
     }
     this._weights = at;
   }
 
-  async _startThreads(module, threads) {
+  async _startThreads(module, threads, script) {
     this._pool = this._api.cuvil_pool_create(threads);
     if (!this._pool) return;
     this.threads = threads;
     for (let index = 1; index < threads; ++index) {
       const stack = this._take(STACK_BYTES) + STACK_BYTES;
-      const worker = await startWorker();
+      const worker = await startWorker(script);
       this._workers.push(worker);
       worker.post({ kind: "thread", module, memory: this._memory, pool: this._pool, index, stack });
     }
