@@ -1,19 +1,17 @@
-"""Fourier transforms as products with constant matrices, running products, folded columns."""
+"""Fourier transforms as products with constant matrices, running products."""
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 
 from cuvil.errors import InvalidModelError
 from cuvil.frontends.formula import Term
-from cuvil.frontends.onnx.node import Handler, Node, Refused
+from cuvil.frontends.onnx.node import Handler, Node
 from cuvil.frontends.onnx.run_time_axes import along
 from cuvil.frontends.sampling import size_term
 from cuvil.ir.core import Value
 from cuvil.ir.types import F64, I64, DType
-from cuvil.sym.expr import Dim, add, floordiv, maximum, minimum, mul, product
+from cuvil.sym.expr import Dim, add, floordiv, maximum, minimum, mul
 
 _Waves = tuple[Value, Value]  # cosines and sines
 
@@ -165,41 +163,8 @@ def _cumprod_along(n: Node, x: Value, axis: int) -> Value:
     return out
 
 
-def _col2im(n: Node) -> Value:
-    """Columns [N, C * kernel, L] added up at their places in the image (Col2Im-18)."""
-    e, x = n.e, n[0]
-    image, kernel = n.static(1, "the image's shape"), n.static(2, "the block's shape")
-    count = len(image)
-    dilations = n.integers("dilations", [1] * count)
-    strides = n.integers("strides", [1] * count)
-    pads = n.integers("pads", [0] * 2 * count)
-    whole = [image[i] + pads[i] + pads[count + i] for i in range(count)]
-    steps = [
-        (whole[i] - dilations[i] * (kernel[i] - 1) - 1) // strides[i] + 1 for i in range(count)
-    ]
-    if min(steps) < 1 or math.prod(steps) * math.prod(kernel) > 1 << 24:
-        raise Refused(f"blocks of {kernel} in an image of {image}")
-    place = np.zeros((1, 1), np.int64)
-    for i in range(count):
-        line = np.add.outer(np.arange(kernel[i]) * dilations[i], np.arange(steps[i]) * strides[i])
-        place = place[:, None, :, None] * whole[i] + line[None, :, None, :]
-        place = place.reshape(place.shape[0] * kernel[i], -1)
-    batch = x.type.shape[0]
-    channels = n.size(x.type.shape, 1, "the number of channels") // math.prod(kernel)
-    rows = product((batch, channels))
-    data = e.reshape(x, (rows, place.size))
-    index = e.broadcast(e.weight(place.reshape(1, -1)), data.type.shape)
-    zeros = e.broadcast(e.scalar(0, x.type.dtype), (rows, math.prod(whole)))
-    out = e.op("scatter_elements", zeros, index, data, axis=1, reduction="add")
-    out = e.reshape(out, (batch, channels, *whole))
-    for i in range(count):
-        out = e.slice(out, 2 + i, pads[i], pads[i] + image[i])
-    return out
-
-
 TABLE: dict[str, Handler] = {
     "DFT": _dft,
     "STFT": _stft,
     "CumProd": _cumprod,
-    "Col2Im": _col2im,
 }

@@ -11,6 +11,7 @@ from types import MappingProxyType, ModuleType
 from cuvil.frontends.onnx import (  # noqa: F401  (all of them are found by their names)
     table_activation,
     table_attention,
+    table_columns,
     table_conv,
     table_deform,
     table_elementwise,
