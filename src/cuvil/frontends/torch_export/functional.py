@@ -19,7 +19,8 @@ from cuvil.frontends.torch_export.aliases import (
 )
 from cuvil.frontends.torch_export.convert import node_metas, op_key
 from cuvil.frontends.torch_export.program import honest_shapes
-from cuvil.frontends.torch_export.table import SILENT, rule_for
+from cuvil.frontends.torch_export.table import COMPLEX_RULES, RULES, SILENT, rule_for
+from cuvil.ops.custom import CUSTOM
 
 _VMAP = "torch._functorch.predispatch"
 _DERIVATIVES = ("_for_grad", "_grad_increment_nesting", "_jvp_increment_nesting")
@@ -147,19 +148,40 @@ def missing(program: ExportedProgram) -> set[Any]:
 
 def decompose(program: ExportedProgram, targets: Iterable[Any]) -> ExportedProgram:
     """The program with these operators taken apart by torch's own rules, where it has any and
-    they work with symbolic sizes; else the program itself."""
+    they work with symbolic sizes, and with what they become that Cuvil has no rule for either;
+    else the program itself."""
     defaults = torch.export.default_decompositions()
-    table = {}
-    for target in targets:
-        if target in defaults:  # its get() doesn't see the composite operators
-            table[target] = defaults[target]
-        elif target in torch._decomp.decomposition_table:
-            table[target] = torch._decomp.decomposition_table[target]
-    if not table:
+    chosen = {t: rule for t in targets if (rule := _decomposition(t, defaults)) is not None}
+    if not chosen:
         return program
-    try:
-        with honest_shapes():
-            shorter: ExportedProgram = program.run_decompositions(table)
-            return shorter
-    except Exception:  # torch can't: the operator is then reported as unsupported
-        return program
+    for table in (_deeper(defaults) | chosen, chosen):
+        try:
+            with honest_shapes():
+                shorter: ExportedProgram = program.run_decompositions(dict(table))
+                return shorter
+        except Exception:  # noqa: PERF203  torch can't: what is left is reported as unsupported
+            continue
+    return program
+
+
+def _decomposition(target: Any, defaults: Any) -> Any:
+    """Torch's rule that takes an operator apart, or None."""
+    found = None
+    if target.namespace == "aten":  # the table's own lookup would search all other namespaces
+        found = defaults.decomp_table.get(target)
+    elif target in defaults:
+        found = defaults[target]
+    return found or torch._decomp.decomposition_table.get(target)
+
+
+def _deeper(defaults: Any) -> dict[Any, Any]:
+    """Torch's rules for the operators that Cuvil has none for, whatever their arguments: what
+    one operator becomes is taken apart in the same round."""
+    return {t: rule for t, rule in defaults.decomp_table.items() if not _has_meaning(t)}
+
+
+def _has_meaning(target: Any) -> bool:
+    if not isinstance(target, torch._ops.OpOverload) or CUSTOM.find(str(target._schema.name)):
+        return True
+    key = op_key(target)
+    return key in SILENT or key in RULES or key in COMPLEX_RULES
