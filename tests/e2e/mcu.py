@@ -42,6 +42,14 @@ def run_on(
     board: Board, built: Any, inputs: Mapping[str, Array], folder: Path, optimize: str = "-O2"
 ) -> tuple[list[Array], int]:
     """The outputs of a built model for f32 inputs, and how many instructions the call took."""
+    outputs, instructions, _ = measured_on(board, built, inputs, folder, optimize)
+    return outputs, instructions
+
+
+def measured_on(
+    board: Board, built: Any, inputs: Mapping[str, Array], folder: Path, optimize: str
+) -> tuple[list[Array], int, int]:
+    """The same, and how many bytes of the stack below its caller the call wrote to."""
     source, _ = save_package(built.package, folder / "net.c")
     shapes = built.manifest.signature.output_shapes(built.symbols_for(inputs))
     prefix = built.manifest.extra["memory"]["prefix"]
@@ -56,9 +64,21 @@ def run_on(
     )  # fmt: skip
     words = np.array([int(w, 16) for w in (done.stdout + done.stderr).split()], np.uint32)
     sizes = [int(np.prod(s)) for s in shapes]
-    parts = np.split(words[:-1].view(np.float32), np.cumsum(sizes)[:-1])
+    parts = np.split(words[:-2].view(np.float32), np.cumsum(sizes)[:-1])
     outputs = [p.reshape(s) for p, s in zip(parts, shapes, strict=True)]
-    return outputs, int(words[-1]) * INSTRUCTIONS_A_TICK
+    return outputs, int(words[-2]) * INSTRUCTIONS_A_TICK, int(words[-1])
+
+
+# The stack is painted before the call, from some words below its pointer on.
+_PAINTED = """\
+  volatile uint32_t *top;
+  __asm__ volatile("mov %0, sp" : "=r"(top));
+  volatile uint32_t *const bottom = top - 16384;
+  for (volatile uint32_t *p = bottom; p < top - 8; ++p) *p = 0x5a5a5a5au;"""
+_FOUND = """\
+  volatile uint32_t *lowest = bottom;
+  while (*lowest == 0x5a5a5a5au) ++lowest;
+  const uint32_t used = (uint32_t)(top - lowest) * 4;"""
 
 
 def _main(prefix: str, inputs: Sequence[Array], shapes: Sequence[Sequence[int]]) -> str:
@@ -68,14 +88,15 @@ def _main(prefix: str, inputs: Sequence[Array], shapes: Sequence[Sequence[int]])
         numbers = ", ".join(f"{float(x)!r}f" for x in array.reshape(-1))
         lines.append(f"static const float in{i}[] = {{{numbers}}};")
     lines += [f"static float out{i}[{int(np.prod(s))}];" for i, s in enumerate(shapes)]
-    lines += ["int main(void) {", "  board_start_clock();"]
+    lines += ["int main(void) {", _PAINTED, "  board_start_clock();"]
     lines.append(f"  const int status = {prefix}_run({', '.join(names)});")
-    lines.append("  const uint32_t ticks = board_ticks();")
+    lines += ["  const uint32_t ticks = board_ticks();", _FOUND]
     for i, shape in enumerate(shapes):
         lines.append(f"  for (int i = 0; i < {int(np.prod(shape))}; ++i) {{")
         lines.append(f"    uint32_t bits;\n    __builtin_memcpy(&bits, &out{i}[i], 4);")
         lines.append("    board_print_word(bits);\n  }")
-    return "\n".join([*lines, "  board_print_word(ticks);", "  return status;", "}", ""])
+    told = ["  board_print_word(ticks);", "  board_print_word(used);", "  return status;", "}", ""]
+    return "\n".join([*lines, *told])
 
 
 def _linked(board: Board, sources: Sequence[Path], folder: Path, optimize: str) -> Path:

@@ -11,7 +11,7 @@ import torch
 
 import cuvil
 from tests.e2e.c_models import keyword_spotting, mlp, small_lstm
-from tests.e2e.mcu import M4, M7, Board, missing, run_on
+from tests.e2e.mcu import M4, M7, Board, measured_on, missing, run_on
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
 
@@ -44,3 +44,12 @@ def test_on_a_cortex_m4(make: Any, most: int, tmp_path: Path) -> None:
 @CASES
 def test_on_a_cortex_m7(make: Any, most: int, tmp_path: Path) -> None:
     _check(make, M7, tmp_path, most)
+
+
+@CASES
+def test_the_stack_is_no_more_than_is_said(make: Any, most: int, tmp_path: Path) -> None:
+    model, x = make()
+    built = cuvil.compile(model, (x,), target="c")
+    _, _, used = measured_on(M4, built, {built.inputs[0].name: x.numpy()}, tmp_path, "-Os")
+    said = built.manifest.extra["memory"]["stack"]
+    assert used <= said <= 1.5 * used + 128

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cuvil.build.c_source import CORTEX_M4, code_bytes, compile_c
+from cuvil.build.c_stack import STACK_FLAGS, frames_of, stack_bytes
 from cuvil.codegen.c.module import HEADER, MEASURED, SOURCE, generate
 from cuvil.codegen.module import Generated
 from cuvil.errors import InputError, TargetError
@@ -77,7 +78,9 @@ def generate_c(module: Module, target: Target, profile: bool = False) -> Generat
     _check_ram(memory, target)  # before a compiler sees arrays that it has no words for
     files = {HEADER: generated.sources[HEADER], MEASURED: generated.sources.pop(MEASURED)}
     with tempfile.TemporaryDirectory(prefix="cuvil-") as folder:
-        memory["code"] = code_bytes(compile_c(files, MEASURED, CORTEX_M4, Path(folder)))
+        unit = compile_c(files, MEASURED, (*CORTEX_M4, *STACK_FLAGS), Path(folder))
+    memory["code"] = code_bytes(unit)
+    memory["stack"] = stack_bytes(files[MEASURED], frames_of(unit), f"{memory['prefix']}_run")
     memory["flash"] = memory["weights"] + memory["code"]
     parts = f" ({memory['weights']} of weights, {memory['code']} of code on a Cortex-M4)"
     _check(memory, "flash", target.flash_bytes, "arrays", parts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from cuvil.build.driver import (
@@ -72,18 +73,37 @@ def _linked(unit: bytes, scratch: Path) -> bytes:
         return made.read_bytes()
 
 
+@dataclass(frozen=True)
+class Section:
+    """One section of an ELF32 object; ``link`` is the index of another that it is about."""
+
+    name: str
+    kind: int
+    flags: int
+    link: int
+    size: int
+    data: bytes
+
+
+def sections_of(unit: bytes) -> list[Section]:
+    """The sections of an ELF32 object. Raises TargetError for another file."""
+    if unit[:5] != b"\x7fELF\x01":
+        raise TargetError("the compiler gave no 32-bit object", stage="build")
+    (offset,) = struct.unpack_from("<I", unit, 32)
+    size, count, names = struct.unpack_from("<HHH", unit, 46)
+    heads = [struct.unpack_from("<IIIIIIIIII", unit, offset + i * size) for i in range(count)]
+    found = []
+    for name, kind, flags, _, start, length, link, _, _, _ in heads:
+        at = heads[names][4] + name
+        data = b"" if kind == _NOBITS else unit[start : start + length]
+        text = unit[at : unit.index(b"\0", at)].decode("utf-8")
+        found.append(Section(text, kind, flags, link, length, data))
+    return found
+
+
 def code_bytes(unit: bytes) -> int:
     """Bytes of an ELF32 object that stand in flash: code, and constants of its own.
 
     Raises TargetError for another file.
     """
-    if unit[:5] != b"\x7fELF\x01":
-        raise TargetError("the compiler gave no 32-bit object", stage="build")
-    (offset,) = struct.unpack_from("<I", unit, 32)
-    size, count = struct.unpack_from("<HH", unit, 46)
-    total = 0
-    for at in range(count):
-        _, kind, flags, _, _, length = struct.unpack_from("<IIIIII", unit, offset + at * size)
-        if flags & _KEPT and kind != _NOBITS:
-            total += length
-    return total
+    return sum(s.size for s in sections_of(unit) if s.flags & _KEPT and s.kind != _NOBITS)

@@ -38,15 +38,17 @@ class Budgets:
 
 
 def memory_of(manifest: Manifest) -> dict[str, Any]:
-    """Bytes of ``ram``, ``flash``, ``weights`` and ``code``; empty where there is no such thing."""
-    found = manifest.extra.get("memory")
-    return {} if found is None else {k: found[k] for k in ("ram", "flash", "weights", "code")}
+    """Bytes of ``ram``, ``stack``, ``flash``, ``weights`` and ``code``; empty where there is no
+    such thing."""
+    found = manifest.extra.get("memory", {})
+    return {k: found[k] for k in ("ram", "stack", "flash", "weights", "code") if k in found}
 
 
 def memory_line(memory: dict[str, Any]) -> str:
     """One line of it."""
     sizes = {name: bytes_text(size) for name, size in memory.items()}
+    stack = f", stack {sizes['stack']}" if "stack" in sizes else ""
     return (
-        f"RAM {sizes['ram']} for intermediates; flash {sizes['flash']}: weights "
+        f"RAM {sizes['ram']} for intermediates{stack}; flash {sizes['flash']}: weights "
         f"{sizes['weights']}, code {sizes['code']} (Cortex-M4, -Os)"
     )
