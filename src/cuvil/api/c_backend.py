@@ -54,7 +54,7 @@ def takes_budgets(target: Target) -> bool:
 def with_budgets(target: Target, options: Mapping[str, Any]) -> Target:
     """The target with the budgets that the options give. Raises InputError for a bad size, or for
     a target that has no memory of its own."""
-    given = {field: bytes_of(options[name], name) for name, field in BUDGETS.items()
+    given: dict[str, Any] = {field: bytes_of(options[name], name) for name, field in BUDGETS.items()
              if options.get(name) is not None}  # fmt: skip
     if given and not takes_budgets(target):
         raise InputError(

@@ -118,7 +118,7 @@ def _only_input(model: Any) -> str:
             f"input_shape is for models of one input; this one has {len(names)}: {names}",
             hint="use input_spec=[(name, dtype, shape), ...]",
         )
-    return names[0]
+    return str(names[0])
 
 
 def _capture_torch(request: CompileRequest) -> Captured:

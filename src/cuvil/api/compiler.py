@@ -164,9 +164,9 @@ class Compiler:
     ) -> Path:
         name = source.module.name
         if python_functions(source.module):  # these are of this process: nothing is kept
-            path = until_loaded.enter_context(temporary_folder()) / "model.cuvilpkg"
-            self._build_checked(source, path)
-            return path
+            alone = until_loaded.enter_context(temporary_folder()) / "model.cuvilpkg"
+            self._build_checked(source, alone)
+            return alone
         with self.stages.stage("cache"):
             key = artifact_key(source.module, self.request, self.target, self.options)
             kept = self.request.cache and self.request.picture is None
@@ -197,7 +197,7 @@ class Compiler:
             self.build,
             self.request.enable_fusion,
             captured.origin,
-            lambda threads: self.build(
+            lambda threads: self._build_here(
                 self.lower(clone_module(captured.module), self.backend.stage), True, threads
             ),
             self.request.precision,
@@ -217,6 +217,12 @@ class Compiler:
             place = folder / "model.cuvilpkg"
             self._write(fused, place, profile)
             return self._load(place, threads).native
+
+    def _build_here(self, fused: Module, profile: bool, threads: int | None) -> Artifact:
+        """The same, of what this process can load."""
+        built = self.build(fused, profile, threads)
+        assert isinstance(built, Artifact)
+        return built
 
     def lower(
         self, module: Module, stage: str, trace: Trace | None = None, timed: bool = False
@@ -277,7 +283,7 @@ class Compiler:
             tuner = Tuner(
                 self.target,
                 place_of(self.target, threads, loaded_version()),
-                measure_with(lambda module: alone.build(module, True, threads)),
+                measure_with(lambda module: alone._build_here(module, True, threads)),
                 WinnerStore(self.options.cache_dir) if self.request.cache else None,
                 step=self.stages.part,
             )

@@ -16,6 +16,7 @@ import numpy as np
 from cuvil.ir.core import Module
 from cuvil.ir.signature import TensorSpec
 from cuvil.reference.interpreter import run_module
+from cuvil.runners.built import Built
 from cuvil.runtime.artifact import Artifact
 from cuvil.runtime.host import STRING, HostPlan, string_input
 from cuvil.verify.report import OutputError, Report
@@ -26,7 +27,7 @@ _WORDS = ("word", "Word", "", "\N{LATIN CAPITAL LETTER E WITH ACUTE}t\u00e9")
 
 def with_host_steps(
     report: Report,
-    artifact: Artifact,
+    artifact: Artifact | Built,
     module: Module,
     numbers: Mapping[str, Array],
     given: Mapping[str, Any],
@@ -59,7 +60,7 @@ def _public_inputs(
     """Inputs as a caller has them, from the library's: strings and maps as such."""
     sizes: dict[str, int] = {}
     for spec in plan.inputs:
-        known = numbers.get(plan.coded.get(spec.name, spec.name), given.get(spec.name))
+        known: Any = numbers.get(plan.coded.get(spec.name, spec.name), given.get(spec.name))
         sizes.update((d, n) for d, n in zip(spec.shape, np.shape(known)) if isinstance(d, str))
     public: dict[str, Any] = {}
     for spec in plan.inputs:

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from cuvil.api.request import CompileRequest
 from cuvil.api.tuning import tuning_asked, tuning_key
 from cuvil.api.variants import AUTO
@@ -50,6 +52,10 @@ def quick_key(request: CompileRequest, target: Target, options: Options) -> str 
         log.info("the model must be captured to be found in the cache: %s", error)
         return None
     return digest_of(["quick", model, functions, *build_parts(request, target, options)])
+
+
+def _digest(value: np.ndarray[Any, Any] | None) -> str:
+    return "left out" if value is None else Weight(value).digest
 
 
 def _custom_functions() -> str:
@@ -94,7 +100,7 @@ def build_parts(request: CompileRequest, target: Target, options: Options) -> li
     return [
         repr(target),
         repr((request.enable_fusion, request.precision, sorted(plain.items()))),
-        *(f"{k} {Weight(v).digest}" for k, v in sorted(request.fixed_inputs.items())),
+        *(f"{k} {_digest(v)}" for k, v in sorted(request.fixed_inputs.items())),
         repr((request.verify, options.opt_level)),
         *(f"{op.name} {op.digest}" for op in CUSTOM),
         __version__,

@@ -44,7 +44,7 @@ def check_layers_of(
 
 
 def _run_on_garbage(
-    artifact: Artifact, symbols: Mapping[str, int], inputs: Mapping[str, Array]
+    artifact: Artifact | Built, symbols: Mapping[str, int], inputs: Mapping[str, Array]
 ) -> dict[str, Array]:
     """Outputs by name. What they are written over is no number, as in an arena that is in use:
     new memory is zero, which would hide what a kernel leaves out."""
@@ -64,7 +64,7 @@ def _verdict(
     report: Report,
     layers: Sequence[LayerError],
     source: Source,
-    lowered: tuple[Module, Artifact],
+    lowered: tuple[Module, Artifact | Built],
     trials: Sequence[Mapping[str, Array]],
     atol: float,
     rtol: float,

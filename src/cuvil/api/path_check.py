@@ -14,6 +14,7 @@ from cuvil.ir.clone import clone_module
 from cuvil.ir.control import FOR, IF, Loop
 from cuvil.ir.signature import Signature
 from cuvil.reference.interpreter import run_module
+from cuvil.runners.built import Built
 from cuvil.runtime.artifact import Artifact
 from cuvil.sym.expr import symbols_of
 from cuvil.verify.branches import Search
@@ -29,7 +30,7 @@ _EDGES = (0, 1, 2, 5)
 
 
 def check_paths(
-    artifact: Artifact, source: Source, trials: Sequence[Trial], search: bool
+    artifact: Artifact | Built, source: Source, trials: Sequence[Trial], search: bool
 ) -> PathReport:
     """Count where reference and artifact go on ``trials``; with ``search`` also on inputs that
     lead where none of them does, as far as a few seconds allow. For this the model is built once

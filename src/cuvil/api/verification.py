@@ -84,7 +84,7 @@ def _check_references(source: Source) -> None:
 
 
 def verify_artifact(
-    artifact: Artifact, inputs: Any, atol: float | None, rtol: float | None,
+    artifact: Artifact | Built, inputs: Any, atol: float | None, rtol: float | None,
     layerwise: bool, paths: bool = False,
 ) -> Report:  # fmt: skip
     """The body of :func:`cuvil.verify`."""
@@ -123,7 +123,7 @@ def _tolerances(source: Source, atol: float | None, rtol: float | None) -> tuple
 
 
 def bisect_artifact(
-    artifact: Artifact,
+    artifact: Artifact | Built,
     inputs: Any = None,
     atol: float | None = None,
     rtol: float | None = None,
@@ -163,7 +163,7 @@ def bisect_artifact(
     return found or bisect_build(source.module, wrong_build, options)
 
 
-def _source_of(artifact: Artifact) -> Source:
+def _source_of(artifact: Artifact | Built) -> Source:
     of_type((Artifact, Built), "what cuvil.compile returned")("compiled", artifact)
     source = artifact.source
     if not isinstance(source, Source):
@@ -174,7 +174,7 @@ def _source_of(artifact: Artifact) -> Source:
     return source
 
 
-def _trials(artifact: Artifact, source: Source, inputs: Any) -> list[dict[str, Array]]:
+def _trials(artifact: Artifact | Built, source: Source, inputs: Any) -> list[Mapping[str, Array]]:
     """Numeric inputs by name, one dict a trial."""
     if inputs is not None:
         return [artifact.library_inputs(named_inputs(artifact, inputs))]
@@ -191,7 +191,7 @@ def _trials(artifact: Artifact, source: Source, inputs: Any) -> list[dict[str, A
     return [*trials, *more.trials]
 
 
-def named_inputs(artifact: Artifact, inputs: Any) -> dict[str, Array]:
+def named_inputs(artifact: Artifact | Built, inputs: Any) -> dict[str, Array]:
     """Inputs as a dict by name, from a dict, a tuple in order, or a single one."""
     names = [s.name for s in artifact.inputs]
     if isinstance(inputs, Mapping):
@@ -213,7 +213,7 @@ def _as_array(value: Any) -> Any:
 
 
 def _compare_all(
-    artifact: Artifact,
+    artifact: Artifact | Built,
     source: Source,
     trials: Sequence[Mapping[str, Array]],
     atol: float, rtol: float,
@@ -251,7 +251,7 @@ def _compare_all(
 
 
 def _judged(
-    artifact: Artifact,
+    artifact: Artifact | Built,
     source: Source,
     inputs: Mapping[str, Array],
     expected: Sequence[Array],
@@ -306,7 +306,7 @@ def _expected(
 
 
 def _allowed(
-    artifact: Artifact, source: Source, inputs: Mapping[str, Array]
+    artifact: Artifact | Built, source: Source, inputs: Mapping[str, Array]
 ) -> list[Array] | None:
     """How far rounding alone moves the source here; None where that can't be told."""
     try:

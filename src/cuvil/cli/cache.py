@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from rich.console import RenderableType
 
 from cuvil.build.cache import Cache
 from cuvil.cli.text import bytes_text, table
@@ -59,8 +60,9 @@ def ls() -> Outcome:
         "tuned": [_winner(winner) for winner in tuned],
     }
     foot = f"{len(entries)} artifacts, {bytes_text(total)} in {cache.root}"
-    shown = [table(["key", "model", ">size", "last used"], rows)] if entries else []
-    shown.append(foot)
+    shown: list[RenderableType] = [foot]
+    if entries:
+        shown.insert(0, table(["key", "model", ">size", "last used"], rows))
     if tuned:
         heads = ["kernel", "name", ">threads", ">computed", ">best", "choice"]
         shown += ["", table(heads, [_winner_row(winner) for winner in tuned])]

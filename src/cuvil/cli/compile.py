@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import RenderableType
 
 from cuvil.api.compiler import Compiler
 from cuvil.api.several import ALL, SeveralCompiler, compiler_for
@@ -163,7 +164,7 @@ def _outcome(
         document["tuning"] = artifact.tuning
     what = f"{bytes_text(size)}, {document['kernels']} kernels"
     where = ", ".join(map(str, files))
-    shown = [
+    shown: list[RenderableType] = [
         signature_text(public_signature(manifest)),
         f"{where}: {what}; {verified}; {sum(seconds.values()):.1f} s",
     ]
@@ -182,7 +183,7 @@ def _outcome(
     return Outcome(document, tuple(shown))
 
 
-def _tuned(tuning: Mapping[str, Any]) -> list[str]:
+def _tuned(tuning: Mapping[str, Any]) -> list[RenderableType]:
     """What tuning chose, and the time of one call before and after."""
     rows, before, after = [], 0.0, 0.0
     for found in read_table(tuning).kernels:

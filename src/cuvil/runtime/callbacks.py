@@ -104,7 +104,7 @@ def _arrays(tensors: Any, dtypes: Sequence[str]) -> list[np.ndarray[Any, Any]]:
             found.append(np.empty(shape, dtype))
             continue
         memory = (ctypes.c_char * size).from_address(tensor.data)
-        found.append(np.frombuffer(memory, dtype).reshape(shape))
+        found.append(np.frombuffer(memoryview(memory), dtype).reshape(shape))
     return found
 
 

@@ -54,7 +54,7 @@ class Codes:
     def decode(self, numbers: Array) -> Array:
         """The strings of an array of numbers."""
         every = np.concatenate([self._words, texts(self._new)]) if self._new else self._words
-        out: Array = every[numbers]
+        out: Any = every[numbers]  # of a number alone a str
         return out if numbers.ndim else texts([out]).reshape(())
 
 
@@ -107,7 +107,7 @@ def map_spec(item: Mapping[str, Any], malformed: Callable[[str], ArtifactError])
         keys = column.get("keys") if isinstance(column, dict) else None
         if not are_keys(keys, str if texts else int) or not isinstance(column.get("input"), str):
             raise malformed(f"the map {item.get('name')!r} has the columns {column!r}")
-        made.append((column["input"], tuple(keys)))
+        made.append((column["input"], tuple(column["keys"])))
     return MapSpec(texts, str(value), tuple(made))
 
 

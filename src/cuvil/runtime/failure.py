@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import Any
 
 from cuvil.errors import CuvilError, InputError, ShapeConstraintError
 from cuvil.ir.signature import Signature
@@ -12,9 +13,10 @@ _SHAPE, _CONSTRAINT, _MEMORY, _INDEX = 5, 6, 13, 14
 
 
 def failure(
-    signature: Signature, code: int, fault: Sequence[int], table: Mapping[str, int]
+    signature: Signature, code: int, fault: Any, table: Mapping[str, int]
 ) -> Exception:
-    """What a code of the library means, in plain words; ``table`` has the symbols' values."""
+    """What a code of the library means, in plain words: ``fault`` are the two
+    numbers beside it; ``table`` has the symbols' values."""
     try:
         if code == _SHAPE:
             signature.check_symbol(signature.symbols[fault[0]].name, fault[1])

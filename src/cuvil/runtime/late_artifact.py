@@ -96,7 +96,7 @@ class LateArtifact(Artifact):
         self, model: Model, given: Sequence[Any], targets: Any, table: dict[str, int], torch: bool
     ) -> list[Any]:
         """The outputs; those that the library made are owned by what is returned."""
-        made = [None if v is not None else targets[i] for i, v in enumerate(given)]
+        made: list[Any] = [None if v is not None else targets[i] for i, v in enumerate(given)]
         free = model.library.functions.cuvil_free
         found: list[Any] = []
         try:
@@ -132,7 +132,7 @@ def _adopted(
     else:
         # The function that frees keeps its library loaded.
         weakref.finalize(buffer, _free, model.library, address).atexit = False
-        raw = np.frombuffer(buffer, np.uint8)
+        raw = np.frombuffer(memoryview(buffer), np.uint8)
     if as_torch:
         torch = sys.modules["torch"]
         return torch.from_numpy(raw).view(torch_dtype(slot)).reshape(shape)

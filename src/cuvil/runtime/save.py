@@ -161,7 +161,7 @@ def _holds(path: Path, pieces: Iterable[Any]) -> bool:
     """Whether a file has these contents."""
     try:
         with open(path, "rb") as file:
-            same = all(file.read(len(data)) == data for data in map(memoryview, pieces))
+            same = all(file.read(len(data)) == bytes(data) for data in pieces)
             return same and not file.read(1)
     except OSError:
         return False

@@ -121,7 +121,8 @@ def _pages(module: bytes) -> int:
             reader.at += size
             continue
         for _ in range(reader.number()):
-            reader.skip_text(), reader.skip_text()
+            reader.skip_text()
+            reader.skip_text()
             found = reader.byte()
             if found == _MEMORY:
                 reader.byte()  # flags
