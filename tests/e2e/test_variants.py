@@ -4,6 +4,7 @@ verified."""
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -178,6 +179,43 @@ def test_what_is_measured_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     for batch, n in itertools.product((1, 2, 16, 64), (1, 2, 15, 16, 17, 63, 64)):
         x = torch.randn(batch, n)
         torch.testing.assert_close(made(x), Rows()(x), rtol=1e-5, atol=1e-6)
+
+
+def test_what_was_measured_can_be_given_back(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The same table gives the same library, and nothing is measured; it survives JSON."""
+    with monkeypatch.context() as faked:
+        faster(faked, r"\bn = 1$")
+        made = compiled("auto", cache=False)
+    table = json.loads(json.dumps(made.variants))
+    monkeypatch.setattr("cuvil.api.variants.measure_versions", None)
+    again = compiled(table, cache=False)
+    assert again.variants == made.variants
+    assert again.manifest.library_sha256 == made.manifest.library_sha256
+    plain = compiled({"n": [1]}, cache=False)
+    assert compiled(plain.variants).variants == plain.variants
+    other = torch.nn.Linear(8, 4).eval()
+    how: dict[str, Any] = {"dynamic_dims": {"input": {0: "batch", 1: "n"}}, "threads": 1}
+    cuvil.compile(torch.nn.Tanh(), (X,), options={"variants": table}, cache=False, **how)
+    assert "no kernel of this model is in the table" in caplog.text
+    with pytest.raises(InputError, match="names 'n', which is no symbolic dim"):
+        how["dynamic_dims"] = {"input": {0: "batch"}}
+        cuvil.compile(other, (torch.ones(3, 8),), options={"variants": table}, **how)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"measured": 3}, {"measured": [3]}, {"measured": [{"kernel": "k"}]}, {"ranges": {"n": 3}},
+        {"measured": [{"kernel": "k", "key": "1", "when": {"n": [1, 2]}, "sizes": {}, "seconds": {},
+                       "chosen": {"when": {"n": [1, 2]}, "tune": {"row_limit": -1}}}]},
+    ],
+)  # fmt: skip
+def test_tables_that_are_none(change: dict[str, Any]) -> None:
+    table = {"ranges": {"n": [[1, 2]]}, "kernels": {}, "left_out": 0, "measured": [], **change}
+    with pytest.raises(InputError, match="variants"):
+        compiled(table)
 
 
 def test_other_examples_are_measured_anew(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ that a running process chooses among them."""
 from __future__ import annotations
 
 import json
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,7 +25,7 @@ from cuvil.ir.late import call_symbols, late_symbols
 from cuvil.ir.signature import MAX_SYMBOL
 from cuvil.passes.knobs import TUNE
 from cuvil.passes.tuning import kernel_key
-from cuvil.passes.variants import Range, Variant, VariantPlan, When, range_text, symbols_in
+from cuvil.passes.variants import Range, VariantPlan, When, range_text, symbols_in
 from cuvil.runners.built import Built
 from cuvil.runtime.artifact import Artifact
 from cuvil.runtime.described import BY_SIZE
@@ -34,8 +35,10 @@ from cuvil.target.base import Target
 from cuvil.tune.retuner import SECONDS, RetunePlan
 from cuvil.tune.sizes import sizes_to_measure
 from cuvil.tune.versions import SECONDS as ALL_SECONDS
-from cuvil.tune.versions import Measured, measure_versions, typical_sizes
+from cuvil.tune.versions import Measured, chosen_versions, measure_versions, typical_sizes
 from cuvil.tune.watch import RETUNE
+
+log = logging.getLogger("cuvil")
 
 MOST_CELLS = 64
 CUTS = (2, 16, 64)
@@ -43,7 +46,7 @@ AUTO = "auto"
 _NUMBERS = (int, float, np.integer, np.floating)
 _HINT = (
     'give sizes, such as {"batch": [1, 4, 8]}, or ranges: {"batch": [[1, 16], [16, None]]}; or '
-    '"auto", to have them measured'
+    '"auto", to have them measured; or the `variants` of an artifact'
 )
 
 
@@ -189,14 +192,8 @@ class SizesAsked:
         plan = RetunePlan.read(tree)
         sizes = typical_sizes(plan, signature, sizes_to_measure(signature, examples))
         found = measure_versions(plan, Ways(artifact), sizes, self.measure)
-        chosen: dict[str, tuple[Variant, ...]] = {}
-        for entry in found:
-            key = entry.key.partition(".")[0]
-            if entry.version is not None:
-                chosen[key] = (*chosen.get(key, ()), entry.version)
-        return SizesAsked(
-            VariantPlan(_spans(plan.ranges), chosen), self.retune, None, tuple(found)
-        )
+        chosen = VariantPlan(_spans(plan.ranges), chosen_versions(found))
+        return SizesAsked(chosen, self.retune, None, tuple(found))
 
     def versions(self, function: Function) -> VariantPlan | None:
         """What the passes are to make versions of. Raises as :func:`check_variants` does."""
@@ -217,6 +214,8 @@ class SizesAsked:
             found[BY_SIZE] = variants_made(self.plan, generated)
             if self.plan.measured is not None:
                 found[BY_SIZE]["measured"] = [entry.as_dict() for entry in self.found]
+            if self.plan.measured and not generated.dispatched and not generated.left_out:
+                log.warning("no kernel of this model is in the table of variants: it has none")
         if generated.table is not None and self.retune is not None:
             found[RETUNE] = retune_made(function, generated.table, self.retune)
         return found
@@ -235,9 +234,12 @@ def sizes_asked(options: Mapping[str, Any], target: Target, has_versions: bool) 
     """What the options say. Raises InputError for what can't be meant, TargetError where the
     target's kernels can't have versions, or where there is no process to retune in.
     """
-    asked = options.get("variants")
+    asked, found = options.get("variants"), ()
     automatic = isinstance(asked, str) and asked == AUTO
-    plan = VariantPlan() if automatic else variants_asked(options.get("variants"))
+    if isinstance(asked, Mapping) and isinstance(asked.get("ranges"), Mapping):
+        plan, found = _table_asked(asked)
+    else:
+        plan = VariantPlan() if automatic else variants_asked(asked)
     if (plan.ranges or automatic) and not has_versions:
         raise TargetError(
             f"kernels of the target {target.name} can't have variants",
@@ -245,8 +247,22 @@ def sizes_asked(options: Mapping[str, Any], target: Target, has_versions: bool) 
         )
     tune = options.get("tune")
     seconds = float(tune) if isinstance(tune, _NUMBERS) else None
-    measure = (seconds or ALL_SECONDS) if automatic else seconds if plan.ranges else None
-    return SizesAsked(plan, _retune_asked(options.get("retune"), target), measure)
+    to_measure = plan.ranges and plan.measured is None
+    measure = (seconds or ALL_SECONDS) if automatic else seconds if to_measure else None
+    return SizesAsked(plan, _retune_asked(options.get("retune"), target), measure, found)
+
+
+def _table_asked(table: Mapping[str, Any]) -> tuple[VariantPlan, tuple[Measured, ...]]:
+    """What an artifact's ``variants`` say, chosen by measuring or not. Raises InputError for what
+    can't be read."""
+    ranges = {str(name): _ranges(str(name), given) for name, given in table["ranges"].items()}
+    entries = table.get("measured")
+    if entries is None:
+        return VariantPlan(ranges), ()
+    if isinstance(entries, (str, bytes)) or not isinstance(entries, Sequence):
+        raise InputError(f"the option variants has {entries!r} as measured", hint=_HINT)
+    found = tuple(map(Measured.read, entries))
+    return VariantPlan(ranges, chosen_versions(found)), found
 
 
 def _retune_asked(asked: Any, target: Target) -> float | None:

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from cuvil.errors import InputError
 from cuvil.ir.signature import Signature
-from cuvil.passes.variants import Variant, When
+from cuvil.passes.knobs import choice_fault
+from cuvil.passes.variants import Variant, When, read_variant
 from cuvil.tune.retuner import GAIN, Bench, KernelCall, RetunePlan, Table, way_text
 from cuvil.tune.tuner import FEWEST_RUNS, decide
 from cuvil.verify.inputs import sizes_inside
@@ -22,6 +24,7 @@ SECONDS = 10.0
 _EACH = 0.1  # seconds for a kernel in a range
 _MOST_ROUNDS = 2000
 _USUAL = 64
+_TABLE_HINT = "give the `variants` of an artifact whose versions were chosen by measuring"
 
 
 @dataclass(frozen=True)
@@ -40,8 +43,36 @@ class Measured:
         """The same as plain data, for JSON."""
         chosen = None if self.version is None else self.version.as_dict()
         when = {name: list(span) for name, span in self.when.items()}
-        return {"kernel": self.kernel, "when": when, "chosen": chosen,
+        return {"kernel": self.kernel, "key": self.key, "when": when, "chosen": chosen,
                 "sizes": dict(self.sizes), "seconds": dict(self.seconds)}  # fmt: skip
+
+    @staticmethod
+    def read(tree: Any) -> Measured:
+        """What :meth:`as_dict` wrote. Raises InputError for anything else."""
+        try:
+            when = read_variant({"when": tree["when"]}).when
+            version = None if tree["chosen"] is None else read_variant(tree["chosen"])
+            sizes = {str(name): int(size) for name, size in tree["sizes"].items()}
+            seconds = {str(way): float(taken) for way, taken in tree["seconds"].items()}
+            found = Measured(str(tree["kernel"]), str(tree["key"]), when, version, sizes, seconds)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise InputError(
+                f"a table of variants has the entry {tree!r}, which can't be read", hint=_TABLE_HINT
+            ) from None
+        fault = "" if version is None else choice_fault(version.choice or {})
+        if fault:
+            raise InputError(f"the table of variants, at {found.kernel}: {fault}", hint=_TABLE_HINT)
+        return found
+
+
+def chosen_versions(found: Sequence[Measured]) -> dict[str, tuple[Variant, ...]]:
+    """The versions that are worth having, by kernel key."""
+    chosen: dict[str, tuple[Variant, ...]] = {}
+    for entry in found:
+        key = entry.key.partition(".")[0]
+        if entry.version is not None:
+            chosen[key] = (*chosen.get(key, ()), entry.version)
+    return chosen
 
 
 def typical_sizes(
