@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import pytest
 import torch
@@ -107,9 +108,32 @@ def test_bytes_compiled_and_by_a_factor() -> None:
             assert torch.equal(have, want)
 
 
-def test_bytes_of_a_symbolic_size_are_refused() -> None:
-    x = torch.randint(0, 256, (1, 3, 20, 30), dtype=torch.uint8)
-    with pytest.raises(UnsupportedOpError, match="interpolating bytes of a symbolic size"):
-        capture_torch(
-            Fn(lambda x: F.interpolate(x, scale_factor=2.0, mode="bicubic")), (x,), {}, DYNAMIC
-        )
+_WAYS: dict[str, dict[str, Any]] = {
+    "bilinear": {"mode": "bilinear"}, "bicubic": {"mode": "bicubic"},
+    "corners": {"mode": "bilinear", "align_corners": True},
+    "smooth": {"mode": "bilinear", "antialias": True},
+    "smooth bicubic": {"mode": "bicubic", "antialias": True},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [torch.uint8, torch.float32])
+def test_symbolic_sizes_to_a_known_one_and_by_a_factor(kind: torch.dtype) -> None:
+    """Bytes in every way, floats with antialiasing, which has tables of weights too."""
+    ways = [w for n, w in _WAYS.items() if kind == torch.uint8 or n.startswith("smooth")]
+
+    def all_ways(x: torch.Tensor) -> list[torch.Tensor]:
+        found = [F.interpolate(x, size=(8, 11), **way) for way in ways]
+        return found + [F.interpolate(x, scale_factor=2.0, **way) for way in ways]
+
+    def image(*shape: int) -> torch.Tensor:
+        drawn = torch.randint(0, 256, shape, dtype=torch.uint8)
+        return drawn if kind == torch.uint8 else torch.rand(shape)
+
+    example = (image(1, 3, 20, 30),)
+    with cuvil.compile(
+        Fn(all_ways), example, dynamic_dims={"args_0": {2: "h", 3: "w"}}
+    ) as artifact:
+        for shape in ((1, 3, 20, 30), (1, 3, 8, 40), (1, 3, 5, 3), (1, 3, 16, 11), (1, 3, 1, 2)):
+            x = image(*shape)
+            for have, want in zip(artifact(x), all_ways(x), strict=True):
+                torch.testing.assert_close(have, want, rtol=1e-5, atol=1e-5)  # of bytes: equal

@@ -11,11 +11,13 @@ from collections.abc import Callable
 import numpy as np
 
 from cuvil.frontends.formula import Term
-from cuvil.frontends.torch_export.call import Call, Final
+from cuvil.frontends.torch_export.call import Call
+from cuvil.frontends.torch_export.resize_tables import Axis, product_along, whole_weights
 from cuvil.ir.core import Value
 from cuvil.ir.types import I32, U8
 
 Weights = Callable[[int, int, float], np.ndarray]  # of size, outputs, inputs an output
+Table = Callable[[Call, Axis], Value]
 _FEW = 8  # taps that are read one by one
 
 
@@ -50,17 +52,26 @@ def _keys(d: np.ndarray) -> np.ndarray:
     return np.where(d < 1, near, np.where(d < 2, (((d - 5) * d + 8) * d - 4) * a, 0))
 
 
-def resized_bytes(c: Call, corners: bool, weights: Weights) -> Value:
-    """The image [N, C, H, W] of bytes at its new size, columns first."""
+def resized_bytes(c: Call, corners: bool, weights: Weights, late: Table) -> Value:
+    """The image [N, C, H, W] of bytes at its new size, columns first. ``late`` computes weights of
+    symbolic sizes in each call."""
     x = c.first
     given = c.args.get("scale_factors") or [c.args.get("scales_h"), c.args.get("scales_w")]
     for axis, factor in ((3, given[1]), (2, given[0])):
         size, out = x.type.shape[axis], c.shape[axis]
         if not isinstance(size, int) or not isinstance(out, int):
-            raise Final("interpolating bytes of a symbolic size: their weights are whole numbers")
-        if size != out:
+            x = _by_table(c, x, axis, Axis(size, out, factor, corners), late)
+        elif size != out:
             x = _along(c, x, axis, weights(size, out, scale_of(size, out, factor, corners)))
     return x
+
+
+def _by_table(c: Call, x: Value, place: int, axis: Axis, late: Table) -> Value:
+    whole, power = whole_weights(c, axis, late(c, axis))
+    one = Term(c.e, power)
+    total = Term(c.e, product_along(c, c.e.cast(x, I32), place, whole))
+    rounded = (total + one.map("floordiv", 2)).map("floordiv", one)
+    return rounded.map("max", 0).map("min", 255).cast(U8).value
 
 
 def _along(c: Call, x: Value, axis: int, table: np.ndarray) -> Value:
@@ -89,7 +100,4 @@ def _by_taps(c: Call, x: Value, axis: int, table: np.ndarray, most: int) -> Valu
 
 
 def _by_product(c: Call, x: Value, axis: int, table: np.ndarray, most: int) -> Value:
-    weights = c.e.weight(table)
-    if axis == 3:
-        return c.e.op("matmul", x, weights, trans_b=True)
-    return c.e.op("matmul", weights, x)
+    return product_along(c, x, axis, c.e.weight(table))

@@ -165,7 +165,9 @@ def decompose(program: ExportedProgram, targets: Iterable[Any]) -> ExportedProgr
 
 
 def _decomposition(target: Any, defaults: Any) -> Any:
-    """Torch's rule that takes an operator apart, or None."""
+    """Torch's rule that takes an operator apart, or None: Python's own functions have none."""
+    if not isinstance(target, torch._ops.OpOverload):
+        return None
     found = None
     if target.namespace == "aten":  # the table's own lookup would search all other namespaces
         found = defaults.decomp_table.get(target)

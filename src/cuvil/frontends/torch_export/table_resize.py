@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 from cuvil.frontends.torch_export.byte_resize import plain_weights, resized_bytes
 from cuvil.frontends.torch_export.call import Call, Refused, Rule
+from cuvil.frontends.torch_export.resize_tables import plain
 from cuvil.frontends.torch_export.table_arithmetic import choose
 from cuvil.ir.core import Value
 from cuvil.ir.types import F32, I64, U8
@@ -62,7 +64,9 @@ def _interpolated(mode: str) -> Rule:
     def rule(c: Call) -> Value:
         corners = bool(c.get("align_corners", False))
         if c.first.type.dtype == U8:
-            return resized_bytes(c, corners, plain_weights(mode == "cubic", corners))
+            cubic = mode == "cubic"
+            late = functools.partial(plain, cubic=cubic)
+            return resized_bytes(c, corners, plain_weights(cubic, corners), late)
         scales = _scales(c)
         if scales and mode == "linear" and not corners:
             scales = _without_copies(c, scales)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from cuvil.frontends.torch_export.byte_resize import resized_bytes, scale_of
-from cuvil.frontends.torch_export.call import Call, Refused, Rule
+from cuvil.frontends.torch_export.call import Call, Rule
+from cuvil.frontends.torch_export.resize_tables import Axis, antialiased
 from cuvil.ir.core import Value
 from cuvil.ir.types import U8
 
@@ -44,13 +47,16 @@ def _antialiased(cubic: bool) -> Rule:
         x, e = c.first, c.e
         corners = bool(c.get("align_corners", False))
         if x.type.dtype == U8:
-            return resized_bytes(c, corners, lambda s, o, scale: _weights(s, o, scale, cubic))
+            late = functools.partial(antialiased, cubic=cubic)
+            return resized_bytes(c, corners, lambda s, o, scale: _weights(s, o, scale, cubic), late)
         given = c.args.get("scale_factors") or [c.args.get("scales_h"), c.args.get("scales_w")]
         tables = []
         for axis, factor in zip((2, 3), given, strict=True):
             size, out = x.type.shape[axis], c.shape[axis]
             if not isinstance(size, int) or not isinstance(out, int):
-                raise Refused("antialiasing of a symbolic size")
+                table = antialiased(c, Axis(size, out, factor, corners), cubic)
+                tables.append(e.cast(table, c.dtype))
+                continue
             scale = scale_of(size, out, factor, corners)
             tables.append(e.weight(_weights(size, out, scale, cubic).astype(c.dtype.numpy)))
         return e.op("matmul", tables[0], e.op("matmul", x, tables[1], trans_b=True))
