@@ -97,7 +97,7 @@ def test_wrong_files_are_refused_and_far_ones_used(saved: Path, tmp_path: Path) 
         assert message.startswith("CuvilError: ") and said[case.split()[0]] in message
     assert said["light/"] in found["weights"] and found["cached"] == 0
     assert found["aborted"].startswith("AbortError")
-    assert len(found["values"]) == 4
+    assert len(found["values"]) == 5  # the last one where no thread could be started
     for values in found["values"]:
         np.testing.assert_allclose(values, EXPECTED, rtol=1e-4, atol=1e-5)
 

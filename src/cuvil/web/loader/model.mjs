@@ -118,6 +118,14 @@ class Model {
     for (let index = 1; index < threads; ++index) {
       const stack = this._take(STACK_BYTES) + STACK_BYTES;
       const worker = await startWorker(script);
+      // Work is shared among those that come; one that can't is no error, but to be seen.
+      worker.listen(
+        () => {},
+        (reason) => {
+          this.threads -= 1;
+          console.warn(`${MODEL.name}: a thread could not be started: ${reason}`);
+        },
+      );
       this._workers.push(worker);
       worker.post({ kind: "thread", module, memory: this._memory, pool: this._pool, index, stack });
     }
