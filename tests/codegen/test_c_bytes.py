@@ -22,7 +22,9 @@ CONVS: list[tuple[tuple[int, int, int, int], dict[str, Any], int]] = [
     ((18, 1, 3, 3), {"pads_lo": (1, 1), "pads_hi": (1, 1), "groups": 18}, 3),
     ((18, 1, 3, 3), {"pads_lo": (1, 1), "pads_hi": (1, 1), "groups": 18}, 0),
     ((6, 9, 2, 2), {"groups": 2, "dilations": (2, 1)}, 0),
-    ((7, 18, 1, 1), {}, 0),
+    ((7, 18, 1, 1), {}, 0), ((8, 9, 1, 1), {"groups": 2}, 0),
+    ((7, 5, 1, 1), {"strides": (2, 1)}, 0),
+    ((5, 1, 1, 1), {"groups": 5}, 0), ((6, 4, 1, 1), {"pads_lo": (1, 0), "pads_hi": (0, 2)}, 9),
 ]
 
 

@@ -46,10 +46,13 @@ def conv_kernel(p: Product) -> Kernel:
     turned = main.short == "conv_transpose"
     window, taps = window_text(p, x, main)
     rows = main.type.shape[:-1]
-    p.line(f"const cuvil_window window = {{{window}}};")
+    depthwise = not turned and groups == channels == outputs and groups > 1
+    pointwise = not depthwise and _is_pointwise(main)
+    if not pointwise:
+        p.line(f"const cuvil_window window = {{{window}}};")
     p.tile()
     source = p.pointer(view)
-    if not turned and groups == channels == outputs and groups > 1:
+    if depthwise:
         return _depthwise(p, source, p.constant(weight, "depthwise"), taps)
     each, wide = channels // groups, outputs // groups
     absent = _absent(p, each, turned)
@@ -67,7 +70,10 @@ def conv_kernel(p: Product) -> Kernel:
     p.blocks(product(rows))
     function = f"cuvil_{'turned_' if turned else ''}taps{p.suffix}"
     p.loop("i", "count")
-    p.line(f"{function}(&window, {source}, m0 + i, {absent}, rows + i, CUVIL_ROWS);")
+    if pointwise:
+        p.line(f"rows[i] = {source} + (m0 + i) * {channels};")
+    else:
+        p.line(f"{function}(&window, {source}, m0 + i, {absent}, rows + i, CUVIL_ROWS);")
     p.close()
     if patched:
         p.line(f"cuvil_patch{p.suffix}(rows, count, {taps}, {each}, patch);")
@@ -77,6 +83,14 @@ def conv_kernel(p: Product) -> Kernel:
     p.finish(rows, outputs, n=n)
     p.close(2 + (groups > 1))
     return p.done()
+
+
+def _is_pointwise(main: Op) -> bool:
+    """Whether row m of the result is made of row m of the input."""
+    attrs = main.attrs
+    pads = (*attrs["pads_lo"], *attrs["pads_hi"], *attrs.get("output_padding", ()))
+    sizes = (*main.operands[1].type.shape[2:], *attrs["strides"])
+    return not any(pads) and all(n == 1 for n in sizes)
 
 
 def _packing(p: Product, groups: int, turned: bool, patched: bool) -> str:
