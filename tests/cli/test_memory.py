@@ -54,7 +54,7 @@ def test_the_ends_of_the_range_and_the_expression(cuvil_cli: Call, chain: Path) 
     (row,) = [line for line in shown.splitlines() if line.startswith("n=512")]
     assert row.split("  ")[-1].strip() == "1.0 MiB"  # the output
     assert "3.0 MiB" in row and "saved by sharing" in shown  # of intermediates
-    assert f"workspace = {memory['workspace']} bytes, with 1 thread(s)" in shown
+    assert f"workspace = {memory['workspace']} bytes, with 1 thread" in shown
 
 
 def test_other_sizes_are_refused(cuvil_cli: Call, chain: Path) -> None:

@@ -192,7 +192,7 @@ def test_an_ordinary_build_has_nothing_of_it() -> None:
 
 def test_wrong_inputs_are_refused() -> None:
     artifact = compile_convnet(**QUICK)
-    with pytest.raises(InputError, match="has 1 inputs; 2 were given"):
+    with pytest.raises(InputError, match="has 1 input; 2 were given"):
         artifact.profile((images(1), images(1)))
     with pytest.raises(InputError, match="seconds is 0"):
         artifact.profile(images(1), seconds=0)

@@ -153,7 +153,7 @@ def test_a_dim_that_the_model_fixes_is_an_error_in_plain_words() -> None:
     [
         ({"nobody": {0: "b"}}, "nobody"),
         ({"args_0": {5: "b"}}, "axis 5"),
-        ([{0: "b"}, {0: "b"}], "2 entries for 1 inputs"),
+        ([{0: "b"}, {0: "b"}], "2 entries for 1 input"),
         ({"args_0": {0: Dim("b", min=3), 1: Dim("b", max=2)}}, "exclude one another"),
     ],
 )

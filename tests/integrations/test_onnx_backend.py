@@ -131,7 +131,7 @@ def test_what_can_not_be_done_is_refused() -> None:
     assert onnx_backend.supports_device("CPU:0") and not onnx_backend.supports_device("CUDA:1")
     with pytest.raises(InputError, match="no device 'CUDA'"):
         onnx_backend.prepare(fine, "CUDA")
-    with pytest.raises(InputError, match="1 inputs; 2 were given"):
+    with pytest.raises(InputError, match="1 input; 2 were given"):
         onnx_backend.prepare(fine).run([np.ones(2, np.float32)] * 2)
     fine.graph.output[0].type.tensor_type.shape.dim.add().dim_value = 2
     fine.graph.node[0].input[0] = "z"

@@ -114,7 +114,7 @@ def _no_return(module: Module) -> None:
         (_wrong_type, "the types of cuvil.exp differ from what its rule infers: .*f64.* and .*f32"),
         (_wrong_owner, "result 0 of cuvil.exp has a wrong owner"),
         (_unknown_op, "the type rule of cuvil.nothing refuses it: there is no operator"),
-        (_input_names, "2 input names for 1 inputs"),
+        (_input_names, "2 input names for 1 input"),
         (_two_outputs_of_one_name, "two outputs have one name"),
         (_no_return, "does not end with func.return"),
     ],

@@ -77,7 +77,7 @@ def test_nested_arguments_are_flattened() -> None:
         (([2, None], 4), {"batch": {"ids": 1}}, "scale was 3 when the model was compiled"),
         (([2, None], 3.0), {"batch": {"ids": 1}}, "scale was 3 when the model was compiled"),
         (([2, 5], 3), {"batch": {"ids": 1}}, "first[1] was None when the model was compiled"),
-        (([2], 3), {"batch": {"ids": 1}}, "first has 1 items; expected 2"),
+        (([2], 3), {"batch": {"ids": 1}}, "first has 1 item; expected 2"),
         ((2, 3), {"batch": {"ids": 1}}, "first is int; expected a list of 2"),
         (([2, None], 3, 4), {"batch": {"ids": 1}}, "takes 2 positional arguments; 3 were given"),
         (([2, None],), {}, "argument 'batch' is missing"),

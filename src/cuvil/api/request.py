@@ -13,6 +13,7 @@ import numpy as np
 from cuvil.api.arguments import ARGUMENTS, OPTIONS, check_dims
 from cuvil.errors import InputError, InvalidModelError
 from cuvil.errors.arguments import check_all, is_list
+from cuvil.errors.words import with_article
 from cuvil.frontends.archives import holds_script
 from cuvil.sym.constraint import Constraint
 from cuvil.sym.dim import Dim
@@ -124,7 +125,7 @@ class CompileRequest:
         if any(n.endswith(".ModelProto") for n in names):
             return "onnx"
         raise InvalidModelError(
-            f"don't know how to compile a {type(model).__module__}.{type(model).__qualname__}",
+            f"don't know how to compile {with_article(_type_name(model))}",
             hint="pass an nn.Module, an ExportedProgram, an ONNX model, or the path of one",
         )
 
@@ -154,6 +155,12 @@ def check_picture(path: Path) -> None:
         )
     if not path.parent.is_dir():
         raise InputError(f"cannot write {path}: there is no folder {path.parent}")
+
+
+def _type_name(value: object) -> str:
+    kind = type(value)
+    plain = kind.__module__ == "builtins"
+    return kind.__qualname__ if plain else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _kind_of_path(path: str) -> str:

@@ -234,7 +234,8 @@ def sizes_asked(options: Mapping[str, Any], target: Target, has_versions: bool) 
     """What the options say. Raises InputError for what can't be meant, TargetError where the
     target's kernels can't have versions, or where there is no process to retune in.
     """
-    asked, found = options.get("variants"), tuple[Measured, ...]()
+    asked = options.get("variants")
+    found: tuple[Measured, ...] = ()
     automatic = isinstance(asked, str) and asked == AUTO
     if isinstance(asked, Mapping) and isinstance(asked.get("ranges"), Mapping):
         plan, found = _table_asked(asked)

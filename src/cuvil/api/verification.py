@@ -19,6 +19,7 @@ from cuvil.api.source import Source
 from cuvil.api.variant_check import in_turn, sizes_to_try
 from cuvil.errors import CuvilError, InputError, InvalidModelError, VerificationError
 from cuvil.errors.arguments import FLAG, NUMBER, check_all, of_type
+from cuvil.errors.words import counted, were_given
 from cuvil.ir.core import Module
 from cuvil.ops.custom import CUSTOM
 from cuvil.passes.pipeline import PassOptions
@@ -198,7 +199,9 @@ def named_inputs(artifact: Artifact | Built, inputs: Any) -> dict[str, Array]:
         return {k: _as_array(v) for k, v in inputs.items()}
     values = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
     if len(values) != len(names):
-        raise InputError(f"the model has {len(names)} inputs; {len(values)} were given")
+        raise InputError(
+            f"the model has {counted(len(names), 'input')}; {were_given(len(values))}"
+        )
     return {n: _as_array(v) for n, v in zip(names, values)}
 
 

@@ -14,6 +14,7 @@ from cuvil.build.cache import Cache
 from cuvil.cli.text import bytes_text, table
 from cuvil.cli.verb import Outcome, verb
 from cuvil.errors import ArtifactError
+from cuvil.errors.words import counted
 from cuvil.options import Options
 from cuvil.package.format import open_package
 from cuvil.passes.knobs import choice_text
@@ -59,7 +60,7 @@ def ls() -> Outcome:
         "entries": entries,
         "tuned": [_winner(winner) for winner in tuned],
     }
-    foot = f"{len(entries)} artifacts, {bytes_text(total)} in {cache.root}"
+    foot = f"{counted(len(entries), 'artifact')}, {bytes_text(total)} in {cache.root}"
     shown: list[RenderableType] = [foot]
     if entries:
         shown.insert(0, table(["key", "model", ">size", "last used"], rows))

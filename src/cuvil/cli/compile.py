@@ -21,6 +21,7 @@ from cuvil.cli.progress import StageProgress
 from cuvil.cli.text import bytes_text, public_signature, signature_text, table
 from cuvil.cli.verb import Outcome, verb
 from cuvil.errors import InputError, TargetError
+from cuvil.errors.words import counted
 from cuvil.passes.knobs import choice_text
 from cuvil.runners.built import Built
 from cuvil.runtime.artifact import Artifact
@@ -147,13 +148,15 @@ def _outcome(
     size = sum(file.stat().st_size for file in files)
     verified = "not verified" if no_verify else "from the cache"
     if report is not None:
-        verified = f"largest error {report.max_scaled:.1e} over {len(report.cases)} shapes"
+        shapes = counted(len(report.cases), "shape")
+        verified = f"largest error {report.max_scaled:.1e} over {shapes}"
+    kernels = len(manifest.extra.get("kernels", ()))
     document = {
         "files": [os.fspath(file) for file in files],
         "bytes": size,
         "signature": signature_text(public_signature(manifest)),
         "target": manifest.target,
-        "kernels": len(manifest.extra.get("kernels", ())),
+        "kernels": kernels,
         "from_cache": "build" not in seconds,
         "verified": None if report is None else report.as_dict(),
         "seconds": seconds,
@@ -162,7 +165,7 @@ def _outcome(
     document |= memory and {"memory": memory}
     if artifact.tuning is not None:
         document["tuning"] = artifact.tuning
-    what = f"{bytes_text(size)}, {document['kernels']} kernels"
+    what = f"{bytes_text(size)}, {counted(kernels, 'kernel')}"
     where = ", ".join(map(str, files))
     shown: list[RenderableType] = [
         signature_text(public_signature(manifest)),

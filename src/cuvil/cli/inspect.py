@@ -28,6 +28,7 @@ from cuvil.cli.variants import dispatch_table
 from cuvil.cli.verb import Outcome, verb
 from cuvil.cli.workspace import planned_memory, shown_memory
 from cuvil.errors import InputError
+from cuvil.errors.words import counted
 from cuvil.package.bundle import held_packages
 from cuvil.package.format import Package, open_package
 from cuvil.package.manifest import Manifest
@@ -172,7 +173,8 @@ def _one(package: Package, at: str, threads: int) -> Outcome:
     if "tuning" in manifest.extra:
         tuning = read_table(manifest.extra["tuning"])
         changed = f"{len(tuning.choices)} of {len(tuning.kernels)} kernels changed"
-        rows.append(("tuned", f"{changed}, on {tuning.cpu} with {tuning.threads} thread(s)"))
+        where_tuned = f"{tuning.cpu} with {counted(tuning.threads, 'thread')}"
+        rows.append(("tuned", f"{changed}, on {where_tuned}"))
     shown: list[RenderableType] = [Text(signature_text(public_signature(manifest)))]
     if where:
         shown.append(Text("where " + "\n      ".join(where)))

@@ -15,6 +15,7 @@ from cuvil.cli.models import request_of
 from cuvil.cli.parameters import ModelArgument, ModelOptions
 from cuvil.cli.text import table
 from cuvil.cli.verb import DONE, UNFIT, Outcome, verb
+from cuvil.errors.words import counted
 
 
 @verb
@@ -43,7 +44,7 @@ def ops(
     if document["operators"]:
         rows = [_row(entry) for entry in document["operators"]]
         shown.append(table(["operator", ">count", "dtypes", "from", "how it is run"], rows))
-        shown.append(f"\n{len(document['kernels'])} kernels")
+        shown.append(f"\n{counted(len(document['kernels']), 'kernel')}")
     if document["unsupported"]:
         headers = ["unsupported", "dtype", "where", "why", "what to do"]
         keys = ("op", "dtype", "where", "reason", "hint")

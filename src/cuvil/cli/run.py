@@ -16,6 +16,7 @@ from cuvil.cli.parameters import ArtifactArgument, InputOption, SizesOption
 from cuvil.cli.text import milliseconds, table
 from cuvil.cli.verb import Outcome, verb
 from cuvil.errors import InputError
+from cuvil.errors.words import counted
 from cuvil.runners.built import load_or_run
 
 
@@ -46,7 +47,8 @@ def run(
         raise InputError(f"cannot write {out}", hint="give the output a name with .npz or .npy")
     loaded = load_or_run(artifact_path(artifact), threads)
     if out is not None and out.suffix == ".npy" and len(loaded.outputs) != 1:
-        raise InputError(f"the model has {len(loaded.outputs)} outputs", hint="write an .npz file")
+        count = counted(len(loaded.outputs), "output")
+        raise InputError(f"the model has {count}", hint="write an .npz file")
     apart = [spec.name for spec in loaded.inputs if spec.dtype in ("str", "map")]
     numeric = tuple(spec for spec in loaded.inputs if spec.name not in apart)
     signature = replace(loaded.manifest.signature, inputs=numeric)

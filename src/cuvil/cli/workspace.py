@@ -12,6 +12,7 @@ from cuvil.cli.memory import memory_line, memory_of
 from cuvil.cli.models import asked_sizes
 from cuvil.cli.text import bytes_text, table
 from cuvil.errors import CuvilError
+from cuvil.errors.words import counted
 from cuvil.ir.signature import Signature
 from cuvil.package.manifest import Manifest
 from cuvil.runtime.memory_use import planned_use
@@ -48,7 +49,7 @@ def shown_memory(manifest: Manifest, planned: Mapping[str, Any]) -> list[Rendera
     text = str(planned["workspace"])
     symbolic = bool(manifest.signature.early) and len(text) <= _WIDEST
     formula = f"workspace = {text} bytes, " if symbolic else "workspace "
-    return [*shown, Text(f"{formula}with {planned['threads']} thread(s){late}")]
+    return [*shown, Text(f"{formula}with {counted(planned['threads'], 'thread')}{late}")]
 
 
 def _row(entry: Mapping[str, Any]) -> Sequence[object]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from cuvil.errors.words import counted
+
 
 class CuvilError(Exception):
     """Base of every error Cuvil raises on purpose.
@@ -53,7 +55,7 @@ class UnsupportedOpError(CuvilError):
 
     def __init__(self, nodes: Iterable[UnsupportedNode], *, stage: str = "capture") -> None:
         self.nodes = tuple(nodes)
-        lines = [f"{len(self.nodes)} operator(s) of this model are not supported:"]
+        lines = [f"{counted(len(self.nodes), 'operator')} of this model can't be compiled:"]
         for node in self.nodes:
             line = f"  - {node.op}"
             if node.dtype:

@@ -13,6 +13,11 @@ def counted(count: int, one: str, several: str = "") -> str:
     return f"{count} {one if count == 1 else several or one + 's'}"
 
 
+def were_given(count: int) -> str:
+    """``"1 was given"``, ``"2 were given"``."""
+    return f"{count} {'was' if count == 1 else 'were'} given"
+
+
 def with_article(noun: str) -> str:
     """``"a str"``, ``"an int"``."""
     return f"{'an' if noun[:1] in _VOWELS else 'a'} {noun}"

@@ -18,6 +18,7 @@ from onnx.backend.base import Backend, BackendRep, namedtupledict
 from cuvil.api import compile as compile_model
 from cuvil.api import debug_trace
 from cuvil.errors import CuvilError, InputError, ShapeConstraintError, UnsupportedOpError
+from cuvil.errors.words import counted, were_given
 from cuvil.frontends.onnx.load import NEWEST_OPSET
 from cuvil.frontends.onnx.node import FIXED, UNCOUNTED
 from cuvil.frontends.onnx.table_control import CONTROL
@@ -81,7 +82,9 @@ class CuvilRep(BackendRep):
             return {name: _value(inputs[name]) for name in names}
         given = inputs if isinstance(inputs, (list, tuple)) else [inputs]
         if len(given) != len(names):
-            raise InputError(f"the model has {len(names)} inputs; {len(given)} were given")
+            raise InputError(
+                f"the model has {counted(len(names), 'input')}; {were_given(len(given))}"
+            )
         return {name: _value(value) for name, value in zip(names, given)}
 
     def _artifact(self, values: Mapping[str, Any]) -> tuple[Artifact, Mapping[str, Array]]:
@@ -165,7 +168,9 @@ class CuvilBackend(Backend):
         names = [name for name in node.input if name]
         given = inputs if isinstance(inputs, (list, tuple)) else [inputs]
         if len(given) != len(names):
-            raise InputError(f"the node has {len(names)} inputs; {len(given)} were given")
+            raise InputError(
+                f"the node has {counted(len(names), 'input')}; {were_given(len(given))}"
+            )
         opsets = {"": version} | ({node.domain: 1} if node.domain else {})
         graph = helper.make_graph(
             [node],

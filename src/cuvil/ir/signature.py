@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from cuvil.errors import InputError, InvalidModelError, ShapeConstraintError
+from cuvil.errors.words import counted, were_given
 from cuvil.ir.types import DTYPES, DType
 from cuvil.sym.constraint import GIVEN, Constraint, in_words
 from cuvil.sym.expr import Dim, Expr, evaluate, symbols_of
@@ -187,7 +188,9 @@ class Signature:
         constraint that doesn't hold; the message names the tensor, the dim, its value, the rule.
         """
         if len(shapes) != len(self.inputs):
-            raise InputError(f"the model has {len(self.inputs)} inputs; {len(shapes)} were given")
+            raise InputError(
+                f"the model has {counted(len(self.inputs), 'input')}; {were_given(len(shapes))}"
+            )
         for spec, shape in zip(self.inputs, shapes):
             if len(shape) != spec.rank:
                 raise ShapeConstraintError(

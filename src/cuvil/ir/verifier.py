@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import NoReturn
 
 from cuvil.errors import CuvilError, InvalidModelError
+from cuvil.errors.words import counted
 from cuvil.ir.attrs import attr_symbols
 from cuvil.ir.builder import TypeRules
 from cuvil.ir.control import (
@@ -64,7 +65,7 @@ def _check_names(function: Function) -> None:
         ("output", function.output_names, function.outputs),
     ):
         if len(names) != len(values):
-            _fault(f"{len(names)} {what} names for {len(values)} {what}s", None)
+            _fault(f"{counted(len(names), f'{what} name')} for {counted(len(values), what)}", None)
         if len(set(names)) != len(names):
             _fault(f"two {what}s have one name: {names}", None)
 

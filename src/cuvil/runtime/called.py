@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cuvil.errors import InputError
+from cuvil.errors.words import counted, were_given
 from cuvil.ir.signature import Signature
 from cuvil.runtime.arrays import Slot, taker
 from cuvil.runtime.described import Described
@@ -33,7 +34,9 @@ class Called(Described):
         if self._nested is not None:
             return tuple(self._nested.flatten(args, kwargs))
         if len(args) > self._count:
-            raise InputError(f"the model has {self._count} inputs; {len(args)} were given")
+            raise InputError(
+                f"the model has {counted(self._count, 'input')}; {were_given(len(args))}"
+            )
         values = dict(zip(self._parameters, args))
         for name, value in kwargs.items():
             if name in values:

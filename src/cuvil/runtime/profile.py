@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from cuvil.errors.words import counted
 from cuvil.runtime.ceilings import Ceilings
 from cuvil.runtime.chrome_trace import Slice, chrome_trace
 
@@ -157,10 +158,10 @@ class Profile:
         least = f"{time_text(self.seconds)} a call, the least of {self.runs}"
         kernels = f"kernels {time_text(self.kernel_seconds)}, outside them {time_text(self.rest)}"
         peak = f"{c.flops / 1e9:.0f} GFLOP/s f32"
+        at = f"{self.model} at {self.inputs or 'no inputs'}"
         return [
-            f"{self.model} at {self.inputs or 'no inputs'}, {self.threads} thread(s): {least}; "
-            + kernels,
-            f"this machine with {c.threads} thread(s): {peak}; reads in GB/s: {reads}",
+            f"{at}, {counted(self.threads, 'thread')}: {least}; {kernels}",
+            f"this machine with {counted(c.threads, 'thread')}: {peak}; reads in GB/s: {reads}",
         ]
 
     def table(self, limit: int | None = None) -> str:

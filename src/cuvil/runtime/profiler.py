@@ -12,6 +12,7 @@ import numpy as np
 
 from cuvil.errors import ArtifactError, CuvilError, InputError
 from cuvil.errors.arguments import NUMBER
+from cuvil.errors.words import counted, were_given
 from cuvil.ir.signature import size_at
 from cuvil.options import Options
 from cuvil.runtime.ceilings import ceilings_of
@@ -113,7 +114,7 @@ def named(artifact: Artifact, inputs: Any) -> dict[str, Any]:
     values = list(inputs) if isinstance(inputs, (tuple, list)) else [inputs]
     if len(values) != len(names):
         raise InputError(
-            f"the model has {len(names)} inputs; {len(values)} were given",
+            f"the model has {counted(len(names), 'input')}; {were_given(len(values))}",
             hint=f"give them by name or in order: {', '.join(names)}",
         )
     return dict(zip(names, values))

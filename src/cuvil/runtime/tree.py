@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from cuvil.errors import ArtifactError, InputError
+from cuvil.errors.words import counted, were_given
 from cuvil.package.manifest import Manifest
 from cuvil.runtime.arrays import complex_of, parts_of
 
@@ -127,7 +128,8 @@ class CallTree:
         items = self.args["items"] if self.args is not None else []
         if len(args) > len(items):
             raise InputError(
-                f"the model takes {len(items)} positional arguments; {len(args)} were given"
+                f"the model takes {counted(len(items), 'positional argument')}; "
+                f"{were_given(len(args))}"
             )
         for position, node in enumerate(items):
             name = self.parameters[position] if position < len(self.parameters) else ""
@@ -245,7 +247,7 @@ def _flatten_sequence(node: Mapping[str, Any], value: Any, place: str, flat: lis
             f"{place} is {type(value).__name__}; expected a {node['kind']} of {len(items)}"
         )
     if len(value) != len(items):
-        raise InputError(f"{place} has {len(value)} items; expected {len(items)}")
+        raise InputError(f"{place} has {counted(len(value), 'item')}; expected {len(items)}")
     for index, (item, part) in enumerate(zip(items, value)):
         _flatten(item, part, f"{place}[{index}]", flat)
 

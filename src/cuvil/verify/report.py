@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from cuvil.errors.words import counted
 from cuvil.verify.path_report import PathReport
 
 Array = np.ndarray[Any, Any]
@@ -115,7 +116,7 @@ class Report:
     def __str__(self) -> str:
         outcome = "passed" if self.passed else "FAILED"
         worst = f"largest error {self.max_scaled:.2e} of output scale"
-        lines = [f"{outcome}: {worst} over {len(self.cases)} case(s)"]
+        lines = [f"{outcome}: {worst} over {counted(len(self.cases), 'case')}"]
         lines += [
             f"  {e.name} {list(e.shape)}: {e.message or f'{e.excess} elements beyond tolerance'}, "
             f"worst {e.absolute:.3g} at {list(e.at)}"

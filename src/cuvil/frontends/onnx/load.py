@@ -22,7 +22,7 @@ def load_model(source: Source) -> tuple[ModelProto, str | None]:
     if isinstance(source, ModelProto):
         model, folder = source, None
     elif isinstance(source, (bytes, bytearray, memoryview)):
-        model, folder = _parse(bytes(source), "the given bytes"), None
+        model, folder = _parse(bytes(source), "what was given as bytes"), None
     else:
         path = os.fspath(source)
         model, folder = _parse(_read(path), path), os.path.dirname(os.path.abspath(path))

@@ -13,6 +13,7 @@ import torch
 from torch.export import ExportedProgram
 
 from cuvil.errors import InvalidModelError, ShapeConstraintError, UnsupportedOpError
+from cuvil.errors.words import counted, kind_of
 from cuvil.frontends.torch_export.convert import Converter
 from cuvil.frontends.torch_export.emit import TorchEmitter
 from cuvil.frontends.torch_export.examples import resized
@@ -91,7 +92,7 @@ def _traced(
         if isinstance(model, torch.jit.ScriptModule):
             return _traced_script(model, args, kwargs or {}, dynamic, constraints, input_names)
         return trace_module(model, args, kwargs or {}, dynamic, constraints, input_names)
-    raise InvalidModelError(f"a {type(model).__name__} is no PyTorch model")
+    raise InvalidModelError(f"{kind_of(model)} is no PyTorch model")
 
 
 def _traced_script(model: torch.jit.ScriptModule, *how: Any) -> Traced:
@@ -236,7 +237,8 @@ class _Capture:
         if self.output_names is not None:
             if len(self.output_names) != count:
                 raise InvalidModelError(
-                    f"{len(self.output_names)} output names for {count} outputs"
+                    f"{counted(len(self.output_names), 'output name')} for "
+                    f"{counted(count, 'output')}"
                 )
             return list(self.output_names)
         return output_names(self.traced.call["output_tree"], count)

@@ -19,6 +19,7 @@ from torch.nn.utils.rnn import PackedSequence
 from torch.utils import _pytree as pytree
 
 from cuvil.errors import CuvilError, InputError, InvalidModelError
+from cuvil.errors.words import counted
 from cuvil.frontends.torch_export.examples import choose_sizes, resized
 from cuvil.frontends.torch_export.explain import asks_for_data, explained
 from cuvil.frontends.torch_export.fixed_numbers import as_constants, fixed_numbers
@@ -170,7 +171,8 @@ def trace_module(
         )  # fmt: skip
     names = list(input_names or leaf_names(model, args, builder))
     if len(names) != len(builder.leaves):
-        raise InputError(f"{len(names)} input names for {len(builder.leaves)} input tensors")
+        tensors = counted(len(builder.leaves), "input tensor")
+        raise InputError(f"{counted(len(names), 'input name')} for {tensors}")
     spec = parse_dynamic(dynamic, names, [t.dim() for t in builder.leaves])
     sizes = choose_sizes(builder.leaves, spec, constraints)
     examples = resized(builder.leaves, spec.axes, sizes)
@@ -293,7 +295,8 @@ def adopt_program(
             leaves.append(none if constant is None else {"kind": "const", "value": constant})
     if input_names:
         if len(input_names) != len(names):
-            raise InputError(f"{len(input_names)} input names for {len(names)} input tensors")
+            tensors = counted(len(names), "input tensor")
+            raise InputError(f"{counted(len(input_names), 'input name')} for {tensors}")
         names = list(input_names)
     spec = parse_dynamic(dynamic, names, [t.dim() for t in examples])
     rest = iter(leaves)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cuvil.errors import InputError, ShapeConstraintError
+from cuvil.errors.words import counted
 from cuvil.sym.constraint import given_as
 from cuvil.sym.dim import Dim as NamedDim
 from cuvil.sym.expr import Dim, Expr, symbol, symbols_of
@@ -98,7 +99,8 @@ def _by_input(dynamic: Any, names: Sequence[str]) -> list[tuple[int, Any]]:
         return [(i, _Leading(tuple(dynamic))) for i in range(len(names))]
     if len(dynamic) != len(names):
         raise ShapeConstraintError(
-            f"dynamic_dims has {len(dynamic)} entries for {len(names)} inputs",
+            f"dynamic_dims has {counted(len(dynamic), 'entry', 'entries')} for "
+            f"{counted(len(names), 'input')}",
             hint="give one entry an input, None for a static one",
         )
     return list(enumerate(dynamic))

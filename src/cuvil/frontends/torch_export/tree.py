@@ -11,6 +11,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils import _pytree as pytree
 
 from cuvil.errors import InvalidModelError
+from cuvil.errors.words import kind_of
 
 Json = dict[str, Any]
 
@@ -74,7 +75,7 @@ class TreeBuilder:
     def _other(self, value: Any, path: tuple[str, ...]) -> Json:
         place = ".".join(path) or "the value"
         if type(value).__name__.endswith("Cache"):
-            self.notes.append(f"{place}: a {type(value).__name__} is not returned")
+            self.notes.append(f"{place}: {kind_of(value)} is not returned")
             return {"kind": "none"}
         if type(value) in pytree.SUPPORTED_NODES:
             children, _ = pytree.SUPPORTED_NODES[type(value)].flatten_fn(value)
@@ -94,7 +95,7 @@ class TreeBuilder:
                 else "return it as a tensor, or compute it from the shapes outside the model",
             )
         raise InvalidModelError(
-            f"{place} is a {type(value).__name__}, which has no form outside Python",
+            f"{place} is {kind_of(value)}, which has no form outside Python",
             hint="return tensors in tuples, lists, dicts or dataclasses",
         )
 

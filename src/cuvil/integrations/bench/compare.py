@@ -15,6 +15,7 @@ import numpy as np
 from cuvil.api.source import Source
 from cuvil.api.verification import ATOL, RTOL
 from cuvil.errors import InputError
+from cuvil.errors.words import counted
 from cuvil.integrations.bench.forms import Builds, files_for, size_of
 from cuvil.integrations.bench.fresh import measure_fresh
 from cuvil.integrations.bench.measure import Times, in_turns
@@ -181,7 +182,7 @@ def _latencies(
                 stack.callback(seat.close)
                 errors[peer.name] = _error(artifact, case, seat.outputs())
                 seats[peer.name] = seat
-        note(f"timing {case.label}, {threads} thread(s)")
+        note(f"timing {case.label}, {counted(threads, 'thread')}")
         turns = {name: seat.turn for name, seat in seats.items()}
         lost: Callable[[str, Exception], None] = lambda name, error: missing.update(  # noqa: E731
             {name: _reason(error)}

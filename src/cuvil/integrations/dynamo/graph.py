@@ -15,6 +15,7 @@ import torch
 from torch.utils._sympy.interp import sympy_interp
 from torch.utils._sympy.reference import PythonReferenceAnalysis
 
+from cuvil.errors.words import kind_of
 from cuvil.frontends.torch_export.symbols import TorchSymbols, Untranslatable
 from cuvil.integrations.dynamo.effects import Effects
 from cuvil.sym.dim import Dim
@@ -59,7 +60,7 @@ def hinted(value: Any) -> Any:
         return int(hint)
     if isinstance(value, (torch.Tensor, int, type(None))):
         return value
-    raise Unfit(f"it takes a {type(value).__name__}, where tensors and integers are expected")
+    raise Unfit(f"it takes {kind_of(value)}, where tensors and integers are expected")
 
 
 def prepare(graph: torch.fx.GraphModule, inputs: Sequence[Any], effects: Effects) -> Prepared:
@@ -122,7 +123,7 @@ class _Preparing:
             elif value is None or type(value) in (int, float, bool):
                 made.constants[place] = value
             else:
-                raise Unfit(f"its output {place} is a {type(value).__name__}")
+                raise Unfit(f"its output {place} is {kind_of(value)}")
         if made.viewed:
             made.views = _part(self.graph, [outputs[i] for i in made.viewed])
 
