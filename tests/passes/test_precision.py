@@ -165,6 +165,85 @@ def test_results_that_the_kernel_rounds(parts: str, kept: bool) -> None:
         np.testing.assert_array_equal(found[1], want)
 
 
+@pytest.mark.parametrize("tail", ["", "bias", "relu", "sign"])
+@pytest.mark.parametrize("columns", [64, 42])
+def test_residuals_are_added_as_they_are_stored(columns: int, tail: str) -> None:
+    """Whole numbers, of which bf16 can't hold all that the first product makes."""
+    rng = np.random.default_rng(columns)
+    x = rng.integers(-7, 8, (37, 64)).astype(np.float32)
+    w = rng.integers(-7, 8, (64, columns)).astype(np.float32)
+    square = rng.integers(-7, 8, (columns, columns)).astype(np.float32)
+    e = Emitter()
+    first = e.op("matmul", e.input("x", TensorType(x.shape, F32)), e.weight(w))
+    second, stored = e.op("matmul", first, e.weight(square)), rounded(x.astype(np.float64) @ w)
+    want = stored @ square
+    if tail == "bias":
+        second = e.op("add", second, e.broadcast(e.weight(w[0]), second.type.shape))
+        want = want + w[0]
+    second, want = e.op("add", first, second), want + stored
+    if tail == "relu":
+        second, want = e.with_scalar("max", second, 0), np.maximum(want, 0)
+    if tail == "sign":
+        second, want = e.op("sign", second), np.sign(want)
+    module = e.finish([second], ["y"])
+    kernels = [op for op in fused(module).main.body.ops if op.short == "fused"]
+    assert [[r.type.dtype for r in op.results] for op in kernels] == [[BF16], [BF16], [F32]]
+    (got,) = run_compiled(module, {"x": x}, options())
+    np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("readers", ["scan", "exp scan", "exp", "exp output", "matmul"])
+def test_what_is_widened_is_there_for_every_reader(readers: str) -> None:
+    x = np.arange(-24, 24).reshape(6, 8).astype(BF16.numpy)  # sums are exact
+    e = Emitter()
+    wide = e.cast(e.op("neg", e.input("x", TensorType(x.shape, BF16))), F32)
+    value, outputs, wants = -x.astype(np.float32), [], []
+    if "scan" in readers:
+        outputs.append(e.op("cumsum", wide, axis=1))
+        wants.append(np.cumsum(value, axis=1))
+    if "exp" in readers:
+        outputs.append(e.op("abs", wide))
+        wants.append(np.abs(value))
+    if "output" in readers:
+        outputs.append(wide)
+        wants.append(value)
+    if "matmul" in readers:
+        outputs.append(e.op("matmul", wide, e.weight(np.eye(8, dtype=np.float32))))
+        wants.append(value)
+    module = e.finish(outputs, [f"y{i}" for i in range(len(outputs))])
+    for got, want in zip(run_compiled(module, {"x": x}), wants, strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize(
+    ("reader", "reason"),
+    [
+        ("none", "nothing reads it as bf16"),
+        ("exp", "something else reads it in f32"),
+        ("output", "something else reads it in f32"),
+        ("row", "it is no result that is stored"),
+        ("input", "it is no result that is stored"),
+    ],
+)
+def test_residuals_that_stay_f32(reader: str, reason: str) -> None:
+    e = Emitter()
+    x = e.input("x", TensorType((8, 8), F32))
+    r = e.op("abs", e.input("r", TensorType((1, 8) if reader == "row" else (8, 8), F32)))
+    if reader == "input":
+        r = e.input("q", x.type)
+    outputs = [e.op("add", e.op("abs", x), e.broadcast(r, x.type.shape))]
+    if reader != "none":
+        outputs.append(e.op("matmul", r, e.weight(numbers(8, 6))))
+    outputs += [e.op("exp", r)] if reader == "exp" else [r] if reader == "output" else []
+    module = e.finish(outputs, [f"y{i}" for i in range(len(outputs))])
+    rewriter = Rewriter(module.main, trace=Trace(detailed=True))
+    apply_rules(rewriter, precision.RULES)
+    apply_rules(rewriter, precision.STORE_RULES)
+    check_graph(module)
+    assert "bf16-residual" not in rewriter.trace.fired
+    assert any(reason in text for text in rewriter.trace.refused["bf16-residual"])
+
+
 def test_readers_share_one_cast() -> None:
     e = Emitter()
     x = e.input("x", TensorType((4, 8), F32))

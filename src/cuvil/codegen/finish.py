@@ -15,8 +15,9 @@ from cuvil.passes.matching import scalar_of
 
 @dataclass
 class Finish:
-    """``bias`` is a vector over columns, ``residual`` lies as the result does. ``kept`` and
-    ``half`` are the positions of the outputs that get the result, and the result as bf16."""
+    """``bias`` is a vector over columns, ``residual`` lies as the result does, in f32 or, for
+    products of bf16, in that. ``kept`` and ``half`` are the positions of the outputs that get the
+    result, and the result as bf16."""
 
     bias: Value | None = None
     residual: Value | None = None
@@ -92,10 +93,23 @@ def _take_residual(found: Finish, value: Value, main: Op) -> Value:
     if op is None or op.short != "add" or op.type != main.type:
         return value
     for a, b in (op.operands, op.operands[::-1]):
-        if b.op is None and b.type == main.type and a.op is not None:
-            found.residual = b
+        source = _residual_of(b, main)
+        if source is not None and a.op is not None:
+            found.residual = source
             return a
     return value
+
+
+def _residual_of(value: Value, main: Op) -> Value | None:
+    """The argument, as the result in shape, that ``value`` is or is widened from."""
+    if value.type != main.type:
+        return None
+    if value.op is None:
+        return value
+    if value.op.short != "cast" or not is_pair_product(main):
+        return None
+    source = value.op.operands[0]
+    return source if source.op is None and source.type.dtype == BF16 else None
 
 
 def _take_bias(found: Finish, value: Value, main: Op) -> Value:
@@ -136,10 +150,10 @@ def set_finish(call: Call, finish: Finish, field: str = "finish") -> None:
     if finish.half is not None:
         call.set(f"{field}.half", call.names[finish.half])
         call.set(f"{field}.half_only", "true" if finish.kept is None else "false")
-    names = {"bias": finish.bias, "residual": finish.residual}
-    for name, value in names.items():
+    for name, value in (("bias", finish.bias), ("residual", finish.residual)):
         if value is not None:
-            call.set(f"{field}.{name}", call.kernel.buffer(value, name))
+            half = "_half" if value.type.dtype == BF16 else ""
+            call.set(f"{field}.{name}{half}", call.kernel.buffer(value, name))
     if finish.low is not None or finish.high is not None:
         call.set(f"{field}.low", _number(finish.low, "-__builtin_inff()"))
         call.set(f"{field}.high", _number(finish.high, "__builtin_inff()"))

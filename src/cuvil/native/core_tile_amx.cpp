@@ -103,8 +103,8 @@ void amx_begin() {
 }
 void amx_end() { __builtin_ia32_tilerelease(); }
 
-void amx_multiply(const AmxRows& a, int64_t rows, const char* panel, const char* rest, int64_t pairs,
-                  int64_t columns, float* out, int64_t ld) {
+void amx_multiply(const AmxRows& a, int64_t rows, const char* panel, const char* rest,
+                  int64_t pairs, int64_t columns, float* out, int64_t ld) {
   if (rows > 16) {
     if (columns > 16) multiply<true, true>(a, panel, rest, pairs, out, ld);
     else multiply<true, false>(a, panel, rest, pairs, out, ld);

@@ -24,18 +24,21 @@ struct Epilogue {
 // each part only where it is wanted, in this order; NaN stays NaN. residual lies as c does. Used
 // where `wanted` and there is no function. Products of bf16 also round the result into `half`,
 // which lies as c does too; with half_only it is not written to c, which is then half's address.
+// They may have their residual in bf16 instead, in residual_half.
 struct Finish {
   const float* bias;
   const float* residual;
   float low, high;
   bool clamped, half_only;
   uint16_t* half;
+  const uint16_t* residual_half;
 
-  bool wanted() const { return bias || residual || clamped || half; }
+  bool wanted() const { return bias || residual || clamped || half || residual_half; }
   // For a tile that begins `columns` to the right, and `offset` elements of c further on.
   Finish at(int64_t columns, int64_t offset) const {
     return {bias ? bias + columns : nullptr, residual ? residual + offset : nullptr, low, high,
-            clamped, half_only, half ? half + offset : nullptr};
+            clamped, half_only, half ? half + offset : nullptr,
+            residual_half ? residual_half + offset : nullptr};
   }
 };
 

@@ -38,11 +38,33 @@ CUVIL_INLINE void store_halves(const vf (&acc)[R][V], const TileOutput& o) {
     }
 }
 
+CUVIL_INLINE vf widened(halves h) { return (vf)(__builtin_convertvector(h, bits) << 16); }
+
+template <int R, int V>
+CUVIL_INLINE void add_halves(vf (&acc)[R][V], const TileOutput& o) {
+#pragma unroll
+  for (int i = 0; i < R; ++i)
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      const uint16_t* from = o.finish->residual_half + i * o.ld + v * VL;
+      halves h = {};
+      if (v + 1 < V || o.tail == VL) {
+        h = *reinterpret_cast<const halves_mem*>(from);
+      } else {
+        for (int j = 0; j < VL; ++j)
+          if (j < o.tail) h[j] = from[j];
+      }
+      acc[i][v] += widened(h);
+    }
+}
+
 template <int R, int V>
 CUVIL_INLINE void store_sums(vf (&acc)[R][V], TileOutput o) {
-  if (o.finish && o.finish->half) {
-    finish_tile<R, V>(acc, o);
-    store_halves<R, V>(acc, o);
+  if (o.finish) {
+    add_terms<R, V>(acc, o);
+    if (o.finish->residual_half) add_halves<R, V>(acc, o);
+    clamp<R, V>(acc, *o.finish);
+    if (o.finish->half) store_halves<R, V>(acc, o);
     if (o.finish->half_only) return;
     o.finish = nullptr;
   }

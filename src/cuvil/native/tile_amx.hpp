@@ -32,10 +32,10 @@ struct AmxRows {
 };
 
 // out[i, j] = sum over k < 2 pairs of rows[i][k] * panel[k][j], i < rows, j < columns. Rows up to
-// the next multiple of 16 are read; out [32][ld] gets whole tiles of 16 x 16. `rest` holds the steps
-// of the panel past the last whole 16, filled up with zeros; unused where there are none.
-void amx_multiply(const AmxRows& a, int64_t rows, const char* panel, const char* rest, int64_t pairs,
-                  int64_t columns, float* out, int64_t ld);
+// the next multiple of 16 are read; out [32][ld] gets whole tiles of 16 x 16. `rest` holds the
+// steps of the panel past the last whole 16, filled up with zeros; unused where there are none.
+void amx_multiply(const AmxRows& a, int64_t rows, const char* panel, const char* rest,
+                  int64_t pairs, int64_t columns, float* out, int64_t ld);
 
 // A finished tile to c, with what `finish` asks for where it is given.
 void amx_store(const float* tile, int64_t rows, int64_t columns, float* c, int64_t ld,

@@ -19,7 +19,7 @@ CUVIL_INLINE vf load_within(const float* p, int v, int64_t tail) {
 }
 
 template <int R, int V>
-CUVIL_INLINE void finish_tile(vf (&acc)[R][V], const TileOutput& o) {
+CUVIL_INLINE void add_terms(vf (&acc)[R][V], const TileOutput& o) {
   const Finish& f = *o.finish;
   if (f.bias) {
 #pragma unroll
@@ -35,6 +35,10 @@ CUVIL_INLINE void finish_tile(vf (&acc)[R][V], const TileOutput& o) {
 #pragma unroll
       for (int v = 0; v < V; ++v) acc[i][v] += load_within<V>(f.residual + i * o.ld, v, o.tail);
   }
+}
+
+template <int R, int V>
+CUVIL_INLINE void clamp(vf (&acc)[R][V], const Finish& f) {
   if (f.clamped) {
     const vf low = splat(f.low), high = splat(f.high);
 #pragma unroll
@@ -46,7 +50,10 @@ CUVIL_INLINE void finish_tile(vf (&acc)[R][V], const TileOutput& o) {
 
 template <int R, int V>
 CUVIL_INLINE void store_tile(vf (&acc)[R][V], const TileOutput& o) {
-  if (o.finish) finish_tile<R, V>(acc, o);
+  if (o.finish) {
+    add_terms<R, V>(acc, o);
+    clamp<R, V>(acc, *o.finish);
+  }
   if (o.tail == VL) {
 #pragma unroll
     for (int i = 0; i < R; ++i)

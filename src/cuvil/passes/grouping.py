@@ -17,7 +17,12 @@ from cuvil.ir.core import Block, Op, Value
 from cuvil.ir.late import binders, needed
 from cuvil.ir.types import Shape
 from cuvil.ops.registry import registry
-from cuvil.passes.matching import widens_bytes, widens_for_reduction
+from cuvil.passes.matching import (
+    all_operands,
+    widens_bytes,
+    widens_for_reduction,
+    widens_halves,
+)
 from cuvil.passes.stages import DECOMPOSED
 
 MAP, REDUCE, CONTRACTION, ALONE = "map", "reduce", "contraction", "alone"
@@ -80,6 +85,8 @@ class Grouping:
         if not any(self._bases_of(v) for v in op.operands) and not self._reads_memory(op):
             return True
         users = op.result.users
+        if widens_halves(op) and all(fusion_class(u) in (MAP, REDUCE) for u in users):
+            return True
         if op.short not in _CHEAP or len(users) != 1 or len(op.result.uses) != 1:
             return False
         if _read_as_view(op):
@@ -130,7 +137,7 @@ class Grouping:
         return group
 
     def _producers(self, op: Op) -> Iterable[Group]:
-        for value in _all_operands(op):
+        for value in all_operands(op):
             for base in self._bases_of(value):
                 group = self.of.get(id(base))
                 if group is not None:
@@ -145,7 +152,7 @@ class Grouping:
         known = self._waits.get(id(op))
         if known is None:
             known = {id(b): b for b in needed(op, self._late)}
-            for value in _all_operands(op):
+            for value in all_operands(op):
                 source = value.op
                 if source is not None and source.block is self.block and self.floats(source):
                     known = {**known, **self._binders_of(source)}
@@ -372,15 +379,6 @@ def _read_as_view(op: Op) -> bool:
         fusion_class(user) == "contraction" or (user.short in VIEW_OPS and _read_as_view(user))
         for user in op.result.users
     )
-
-
-def _all_operands(op: Op) -> list[Value]:
-    """Operands of the op and, for ops with regions, of everything inside."""
-    values = list(op.operands)
-    for region in op.regions:
-        for inner in region.ops:
-            values += _all_operands(inner)
-    return values
 
 
 def _extents(shape: Shape) -> str:

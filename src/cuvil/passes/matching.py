@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cuvil.ir.core import Op, Value
-from cuvil.ir.types import I8, U8
+from cuvil.ir.types import BF16, F32, I8, U8
 from cuvil.ops.registry import registry
 
 Array = np.ndarray[Any, Any]
@@ -123,3 +123,17 @@ def _fusion(op: Op) -> str:
 def is_byte(value: Value) -> bool:
     """Whether its elements are i8 or u8."""
     return value.type.dtype in (I8, U8)
+
+
+def widens_halves(op: Op) -> bool:
+    """Whether f32 is made of bf16 here: what reads it had better read that, half the bytes."""
+    return op.short == "cast" and (op.operands[0].type.dtype, op.type.dtype) == (BF16, F32)
+
+
+def all_operands(op: Op) -> list[Value]:
+    """Operands of the op and, for ops with regions, of everything inside."""
+    values = list(op.operands)
+    for region in op.regions:
+        for inner in region.ops:
+            values += all_operands(inner)
+    return values

@@ -133,6 +133,8 @@ def fused_passes(options: PassOptions) -> list[Pass]:
     narrow = [
         _rules("narrow-operands", *precision.RULES),
         Pass("common-subexpressions", eliminate_common),
+        _rules("narrow-stores", *precision.STORE_RULES),
+        Pass("common-subexpressions", eliminate_common),
     ]
     return [
         *(narrow if options.precision == "bf16" else []),

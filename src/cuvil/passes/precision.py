@@ -2,8 +2,9 @@
 
 The rounding stands in the graph: weights become bf16 constants, and a cast stands before what they
 are multiplied with. Movements are taken along, so that the cast is fused with whatever computes
-the elements. Everything else stays f32, results of contractions too. The last dimension summed
-over gets an even size, for kernels read pairs; what is added is zero.
+the elements. Everything else stays f32, results of contractions too; but what is stored as bf16
+for products, and added to another result, is added as it is stored. The last dimension summed over
+gets an even size, for kernels read pairs; what is added is zero.
 """
 
 from __future__ import annotations
@@ -146,4 +147,39 @@ def narrow_table(op: Op, context: Context) -> Outcome:
     return action
 
 
+@rule("bf16-residual", "add")
+def narrow_residual(op: Op, context: Context) -> Outcome:
+    """add(x, r) -> add(x, cast(cast(r, bf16), f32)), for r that products read as bf16"""
+    if op.type.dtype != F32:
+        return Refusal("it is not in f32")
+    reasons = [_needed_whole(v) for v in op.operands]
+    if all(reasons):
+        return Refusal("; ".join(dict.fromkeys(reasons)))
+
+    def action(rw: Rewriter) -> list[Value]:
+        terms = [
+            v if reason else rw.value("cast", [rw.value("cast", [v], dtype=BF16)], dtype=F32)
+            for v, reason in zip(op.operands, reasons, strict=True)
+        ]
+        return [rw.value("add", terms)]
+
+    return action
+
+
+def _needed_whole(value: Value) -> str:
+    """Why a term of a sum should stay f32; empty where it would otherwise be stored twice."""
+    if value.op is None or value.op.short in ("constant", "cast", "broadcast"):
+        return "it is no result that is stored"
+    if not any(_rounds(user) for user in value.users):
+        return "nothing reads it as bf16"
+    if not all(_rounds(user) or user.short == "add" for user in value.users):
+        return "something else reads it in f32"
+    return ""
+
+
+def _rounds(user: Op) -> bool:
+    return user.short == "cast" and user.type.dtype == BF16
+
+
+STORE_RULES: list[Rule] = [narrow_residual]
 RULES: list[Rule] = [narrow_matmul, narrow_conv, narrow_recurrent, narrow_table]
