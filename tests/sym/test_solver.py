@@ -133,6 +133,11 @@ def test_bounds_of_a_contradiction_are_refused() -> None:
         bounds(parse_dim("n"), _constraints("n >= 9"), {"n": (1, 8)})
 
 
+def test_bounds_that_square_in_every_round_come_to_an_end() -> None:
+    items = _constraints("n * s < 2 * n", "2 * n > n + s", "s > n // 2")
+    assert decide(items, {"n": (0, None), "s": (1, None)}) is False
+
+
 _SIDE = st.sampled_from(["n", "s", "2 * n", "n + s", "n * s", "n // 2", "s % 3", "3", "5", "0"])
 _RELATION = st.sampled_from(["==", "!=", "<=", "<", ">=", ">"])
 

@@ -1,6 +1,7 @@
 """Satisfiability without a solver: bounds propagation, sums of pairs, trial of small values.
 
-Sound in both directions: True comes with values that satisfy everything, False with a proof.
+Sound in both directions: True comes with values that satisfy everything, False with a proof that
+no sizes of 64 bits do.
 Bounds propagation over linear constraints follows Apt, "Principles of Constraint Programming",
 2003, section 6.5.
 """
@@ -19,6 +20,7 @@ Domains = dict[str, tuple[int, "int | None"]]
 
 ROUNDS = 40
 PAIRS = 64
+LARGEST = (1 << 63) - 1  # what a size is held in
 TRIALS = 4096
 _TRY = (1, 2, 3, 4, 7, 8, 16, 32, 64, 128, 256, 512, 1024)
 
@@ -99,7 +101,8 @@ def _narrow_by(zero: Dim, domains: Domains) -> bool:
             have_high = high if have_high is None else min(have_high, high)
         else:
             have_low = max(have_low, -((-room) // coefficient))
-        if have_high is not None and have_high < have_low:
+        # Without a ceiling products of symbols would square what is known in every round.
+        if have_low > (LARGEST if have_high is None else have_high):
             return False
         domains[name] = (have_low, have_high)
     return True
