@@ -51,21 +51,15 @@ def _take(c: Call) -> Value:
     return c.e.op("gather", flat, c.tensor("index"), axis=0)
 
 
-def _from_zero(c: Call, index: Value, size: Dim) -> Value:
-    """Negative indices counted from the back, so that several can be combined."""
-    shifted = c.e.map("add", index, c.as_value(size, I64))
-    return choose(c, c.e.with_scalar("lt", index, 0), shifted, index)
-
-
 def _indexed_axes(indices: Sequence[Value | None]) -> list[int]:
     return [i for i, index in enumerate(indices) if index is not None]
 
 
-def _joined(c: Call, x: Value, indices: Sequence[Value]) -> Value:
-    """Broadcast index tensors as the last axis of one: [..., number of indices]."""
+def _joined(c: Call, indices: Sequence[Value]) -> Value:
+    """Broadcast index tensors as the last axis of one: [..., number of indices]. Negative ones
+    stay: what reads or writes by them counts them from the end, once."""
     shape = c.e.context.broadcast([i.type.shape for i in indices], "index")
     wide = [c.e.broadcast(c.e.cast(i, I64), shape) for i in indices]
-    wide = [_from_zero(c, i, x.type.shape[k]) for k, i in enumerate(wide)]
     parts = [c.e.unsqueeze(i, -1) for i in wide]
     return parts[0] if len(parts) == 1 else c.e.op("concat", *parts, axis=len(shape))
 
@@ -83,7 +77,7 @@ def _index(c: Call) -> Value:
     rank = x.type.rank
     rest = [i for i in range(rank) if i not in axes]
     front = e.transpose(x, [*axes, *rest])
-    at = _joined(c, front, [indices[a] for a in axes])
+    at = _joined(c, [indices[a] for a in axes])
     out = e.op("gather_nd", front, at)
     if axes != list(range(axes[0], axes[-1] + 1)) or axes[0] == 0:
         return out
@@ -108,7 +102,7 @@ def _index_put(c: Call) -> Value:
     rest = [i for i in range(x.type.rank) if i not in axes]
     order = [*axes, *rest]
     front = e.transpose(x, order)
-    at = _joined(c, front, [indices[a] for a in axes])
+    at = _joined(c, [indices[a] for a in axes])
     index_shape, tail = at.type.shape[:-1], front.type.shape[len(axes) :]
     width, together = len(index_shape), axes == list(range(axes[0], axes[-1] + 1))
     lead = axes[0] if together else 0  # how many other axes stand before the indexed ones
