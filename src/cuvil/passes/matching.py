@@ -10,6 +10,7 @@ import numpy as np
 from cuvil.ir.core import Op, Value
 from cuvil.ir.types import BF16, F32, I8, U8
 from cuvil.ops.registry import registry
+from cuvil.passes.stages import DECOMPOSED
 
 Array = np.ndarray[Any, Any]
 
@@ -116,7 +117,8 @@ def _read_once(op: Op, cheap: Collection[str]) -> bool:
 
 
 def _fusion(op: Op) -> str:
-    known = registry().get(op.name)
+    """The op's fusion class; "" for composites, which stand alone where they are left."""
+    known = None if op.short in DECOMPOSED else registry().get(op.name)
     return "" if known is None else known.fusion
 
 
