@@ -263,6 +263,14 @@ class Node:
             raise Refused(f"{what} is symbolic ({d})", "give that dimension a size")
         return d
 
+    def sized(self, value: Value, axis: int, size: Dim, what: str) -> Value:
+        """``value`` with ``size`` along an axis, which a symbolic size there is required to be."""
+        shape = value.type.shape
+        if axis >= len(shape) or not isinstance(shape[axis], Expr) or not isinstance(size, int):
+            return value
+        self.e.context.same(shape[axis], size, f"{self.op}: {what}")
+        return self.e.broadcast(value, (*shape[:axis], size, *shape[axis + 1 :]))
+
     def dtype(self) -> DType:
         """The first input's element type."""
         return self[0].type.dtype

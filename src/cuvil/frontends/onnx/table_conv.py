@@ -6,7 +6,7 @@ from cuvil.errors import InvalidModelError
 from cuvil.frontends.onnx.node import Handler, Node, Refused
 from cuvil.frontends.onnx.windows import windows
 from cuvil.ir.core import Value
-from cuvil.sym.expr import Expr
+from cuvil.sym.expr import Expr, mul
 
 
 def kernel_size(n: Node, weight: Value) -> list[int]:
@@ -21,8 +21,9 @@ def kernel_size(n: Node, weight: Value) -> list[int]:
 def conv(n: Node) -> Value:
     """Conv-22."""
     window = windows(n, kernel_size(n, n[1]))
+    x = n.sized(n[0], 1, mul(n[1].type.shape[1], n.integer("group", 1)), "input channels")
     return n.e.op(
-        "conv", window.pad(n, n[0]), n[1], *([n[2]] if n.has(2) else []),
+        "conv", window.pad(n, x), n[1], *([n[2]] if n.has(2) else []),
         groups=n.integer("group", 1), has_bias=n.has(2), **window.attrs(),
     )  # fmt: skip
 
@@ -56,8 +57,9 @@ def conv_transpose(n: Node) -> Value:
             total = max(total, 0)
             small, large = total // 2, total - total // 2
             lo[i], hi[i] = (small, large) if auto == "SAME_UPPER" else (large, small)
+    x = n.sized(n[0], 1, n[1].type.shape[0], "input channels")
     return n.e.op(
-        "conv_transpose", n[0], n[1], *([n[2]] if n.has(2) else []),
+        "conv_transpose", x, n[1], *([n[2]] if n.has(2) else []),
         strides=tuple(strides), dilations=tuple(dilations), pads_lo=tuple(lo), pads_hi=tuple(hi),
         output_padding=tuple(extra), groups=n.integer("group", 1), has_bias=n.has(2),
     )  # fmt: skip

@@ -13,7 +13,7 @@ from cuvil.frontends.onnx.node import Handler, Node
 from cuvil.frontends.onnx.table_conv import kernel_size
 from cuvil.ir.core import Value
 from cuvil.ir.types import F32, F64, I64, DType
-from cuvil.sym.expr import Dim, product
+from cuvil.sym.expr import Dim, mul, product
 
 Tap = tuple[Value, Value, Value]  # place, weight, whether it is inside
 
@@ -24,8 +24,9 @@ def _deform_conv(n: Node) -> Value:
     spatial, count = x.type.shape[2:], len(kernel)
     if x.type.rank != count + 2 or n[2].type.rank != count + 2:
         raise InvalidModelError(f"DeformConv: {x.type}, {w.type} and {n[2].type} do not fit")
-    channels = n.size(x.type.shape, 1, "the number of channels")
     groups, shared = n.integer("group", 1), n.integer("offset_group", 1)
+    x = n.sized(x, 1, mul(w.type.shape[1], groups), "input channels")
+    channels = n.size(x.type.shape, 1, "the number of channels")
     if channels % groups or channels % shared or shared < 1:
         raise InvalidModelError(f"DeformConv: {channels} channels in {groups} and {shared} groups")
     taps, places = math.prod(kernel), n[2].type.shape[2:]

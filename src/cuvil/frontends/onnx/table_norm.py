@@ -46,6 +46,8 @@ def _group_norm(n: Node) -> Value:
     """Scale and bias are per group in GroupNormalization-18, per channel since 21."""
     e, x = n.e, n[0]
     groups = n.integer("num_groups")
+    if n.version >= 21:
+        x = n.sized(x, 1, n[1].type.elements, "channels of the scale")
     channels = n.size(x.type.shape, 1, "the number of channels")
     scale, bias = n[1], n[2]
     if n.version < 21:
