@@ -1,4 +1,4 @@
-"""GridSample: reading an image at computed places (GridSample-20)."""
+"""GridSample: reading an image at computed places (GridSample-20); AffineGrid makes them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from cuvil.frontends.formula import Term
 from cuvil.frontends.onnx.node import Handler, Node
 from cuvil.frontends.sampling import PADDINGS, Axis, sampled, size_term
 from cuvil.ir.core import Value
+from cuvil.ir.types import F32
 from cuvil.sym.expr import Dim, product
 
 _MODES = {
@@ -57,4 +58,33 @@ def _grid_sample(n: Node) -> Value:
     return e.cast(e.reshape(found.value, (batch, channels, *shape)), kind)
 
 
-TABLE: dict[str, Handler] = {"GridSample": _grid_sample}
+def _affine_grid(n: Node) -> Value:
+    """theta @ (x, y, z, 1) for each element's place in [-1, 1], [N, *spatial, dims]: of elements'
+    middles, or with align_corners from the first to the last (AffineGrid-20). One element alone is
+    at -1 then."""
+    e, kind = n.e, n[0].type.dtype
+    sizes = n.sizes(1, "the size")
+    count = len(sizes) - 2
+    theta = e.cast(n[0], F32) if kind.size < F32.size else n[0]
+    if count not in (2, 3) or theta.type.shape[1:] != (count, count + 1):
+        raise InvalidModelError(f"AffineGrid: theta {n[0].type} does not fit {len(sizes)} sizes")
+    batch = e.context.same(theta.type.shape[0], sizes[0], "AffineGrid: batch")
+    spatial = tuple(sizes[2:])
+    columns = []
+    for axis in reversed(range(count)):
+        step = Term(e, e.op("iota", shape=spatial, axis=axis, dtype=theta.type.dtype)) * 2.0
+        whole = size_term(e, spatial[axis], theta.type.dtype)
+        if n.integer("align_corners", 0):
+            place = step / (whole - 1.0).map("max", 1.0) - 1.0
+        else:
+            place = (step + 1.0) / whole - 1.0
+        columns.append(e.unsqueeze(place.value, -1))
+    ones = e.broadcast(e.scalar(1, theta.type.dtype), columns[0].type.shape)
+    places = e.reshape(e.op("concat", *columns, ones, axis=count), (product(spatial), count + 1))
+    places = e.broadcast(places, (batch, *places.type.shape))
+    theta = e.broadcast(theta, (batch, count, count + 1))
+    grid = e.reshape(e.op("matmul", places, theta, trans_b=True), (batch, *spatial, count))
+    return e.cast(grid, kind)
+
+
+TABLE: dict[str, Handler] = {"AffineGrid": _affine_grid, "GridSample": _grid_sample}
