@@ -142,7 +142,10 @@ def _quantile(ignore_nan: bool) -> Rule:
         weight = e.op("sub", rank, low)
         if kind == "midpoint":
             weight = choose(c, e.op("ne", low, high), e.scalar(0.5, F64), weight)
-        out = _between(c, below, above, e.cast(weight, dtype))
+        if kind in _ROUNDED:  # an infinity stays one
+            out = below
+        else:
+            out = _between(c, below, above, e.cast(weight, dtype))
         if not ignore_nan:
             has_lost = e.op("reduce_any", lost, axes=(last,), keepdims=True)
             out = choose(c, has_lost, e.scalar(math.nan, dtype), out)
@@ -153,13 +156,12 @@ def _quantile(ignore_nan: bool) -> Rule:
 
 
 def _between(c: Call, low: Value, high: Value, weight: Value) -> Value:
-    """torch.lerp's formula, from the nearer end."""
+    """torch.lerp's formula, from the nearer end. Two equal infinities have NaN between them."""
     e = c.e
     gap = e.map("sub", high, low)
     from_low = e.map("add", low, e.map("mul", weight, gap))
     from_high = e.map("add", high, e.map("mul", gap, e.with_scalar("sub", weight, 1)))
-    near = choose(c, e.with_scalar("lt", weight, 0.5), from_low, from_high)
-    return choose(c, e.op("eq", low, high), low, near)
+    return choose(c, e.with_scalar("lt", weight, 0.5), from_low, from_high)
 
 
 RULES: dict[str, Rule] = {
