@@ -47,6 +47,20 @@ def test_medians_and_quantiles_with_nan() -> None:
                                     x.nanquantile(q, 1, True, interpolation=k)), x, q)  # fmt: skip
 
 
+@pytest.mark.parametrize("kind", ["linear", "lower", "higher", "nearest", "midpoint"])
+def test_quantiles_of_infinities(kind: str) -> None:
+    inf = torch.inf
+    x = torch.tensor([[-inf] * 3, [inf] * 3, [-inf, -inf, 1], [-inf, 1, inf], [1, inf, inf]])
+    q = torch.tensor([0.0, 0.25, 0.5, 0.75, 1.0])
+    check(lambda x, q: (x.quantile(q, 1, interpolation=kind),
+                        x.nanquantile(q, 1, interpolation=kind)), x, q)  # fmt: skip
+
+
+def test_the_logarithm_of_a_sum_of_nothing() -> None:
+    x = torch.zeros(0, 3)
+    check(lambda x: (x.logsumexp(0), x.logsumexp(0, True), x.logsumexp((0, 1)), x.logsumexp(1)), x)
+
+
 def test_mode_takes_the_least_of_the_most_frequent() -> None:
     check(lambda x: x.mode(-1), torch.tensor([[4, 1, 4, 1, 3], [2, 2, 2, 9, 9], [5, 4, 3, 2, 1]]))
 

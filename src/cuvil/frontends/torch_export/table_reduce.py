@@ -11,7 +11,7 @@ from cuvil.frontends.torch_export.table_arithmetic import choose
 from cuvil.frontends.torch_export.table_slice import cut
 from cuvil.ir.core import Value
 from cuvil.ir.types import BOOL, I64
-from cuvil.sym.expr import Dim, add, maximum, product
+from cuvil.sym.expr import Dim, Expr, add, maximum, product
 
 
 def reduce(c: Call, name: str, x: Value, axes: Sequence[int], keep: bool) -> Value:
@@ -19,6 +19,14 @@ def reduce(c: Call, name: str, x: Value, axes: Sequence[int], keep: bool) -> Val
     if x.type.rank == 0:
         return x
     return c.e.op(name, x, axes=tuple(axes), keepdims=keep)
+
+
+def filled(c: Call, x: Value, axes: Sequence[int]) -> Value:
+    """``x``, which has an extreme along ``axes``: none of them may be empty."""
+    for a in axes if x.type.rank else ():
+        if isinstance(x.type.shape[a], Expr):
+            c.e.context.require(x.type.shape[a], ">=", 1, f"{c.name} of at least one element")
+    return x
 
 
 def _reduction(name: str) -> Rule:
@@ -46,9 +54,10 @@ def _extreme(name: str) -> Rule:
             axis = c.axis("dim")
             if x.type.rank == 0:
                 return [x, c.e.scalar(0, I64)]
-            value = reduce(c, f"reduce_{name}", x, [axis], keep)
+            value = reduce(c, f"reduce_{name}", filled(c, x, [axis]), [axis], keep)
             return [value, c.e.op(f"arg{name}", _ordered(c, x), axis=axis, keepdims=keep)]
-        return reduce(c, f"reduce_{name}", x, c.axes("dim"), keep)
+        axes = c.axes("dim")
+        return reduce(c, f"reduce_{name}", filled(c, x, axes), axes, keep)
 
     return rule
 
@@ -60,7 +69,8 @@ def _ordered(c: Call, x: Value) -> Value:
 
 def _aminmax(c: Call) -> list[Value]:
     keep = bool(c.get("keepdim", False))
-    return [reduce(c, f"reduce_{n}", c.first, c.axes("dim"), keep) for n in ("min", "max")]
+    x, axes = c.first, c.axes("dim")
+    return [reduce(c, f"reduce_{n}", filled(c, x, axes), axes, keep) for n in ("min", "max")]
 
 
 def _arg(name: str) -> Rule:
@@ -70,7 +80,9 @@ def _arg(name: str) -> Rule:
         if x.type.rank == 0:
             return c.e.scalar(0, I64)
         if c.args.get("dim") is not None:
-            return c.e.op(name, x, axis=c.axis("dim"), keepdims=keep)
+            axis = c.axis("dim")
+            return c.e.op(name, filled(c, x, [axis]), axis=axis, keepdims=keep)
+        x = filled(c, x, range(x.type.rank))
         flat = c.e.reshape(x, [x.type.elements])
         out = c.e.op(name, flat, axis=0, keepdims=False)
         return c.e.reshape(out, c.shape)
@@ -144,6 +156,7 @@ def _norm(c: Call) -> Value:
     e = c.e
     size = e.op("abs", x)
     if math.isinf(order):
+        size = filled(c, size, axes)
         return reduce(c, "reduce_max" if order > 0 else "reduce_min", size, axes, keep)
     if order == 0:
         count = e.cast(e.with_scalar("ne", x, 0), c.dtype)
@@ -157,11 +170,14 @@ def _norm(c: Call) -> Value:
 
 
 def _logsumexp(c: Call) -> Value:
-    """max + log(sum(exp(x - max))), with an infinite maximum left out of the difference."""
+    """max + log(sum(exp(x - max))), with an infinite maximum left out of the difference; -inf of
+    no elements."""
     e, axes = c.e, c.axes("dim")
     x = e.cast(c.first, c.dtype)
     if x.type.rank == 0:
         return x
+    if any(x.type.shape[a] == 0 for a in axes):
+        return e.broadcast(e.scalar(-math.inf, c.dtype), c.shape)
     top = e.op("reduce_max", x, axes=tuple(axes), keepdims=True)
     safe = choose(c, e.op("isinf", top), e.scalar(0, c.dtype), top)
     total = e.op("reduce_sum", e.op("exp", e.map("sub", x, safe)), axes=tuple(axes), keepdims=True)
@@ -182,6 +198,8 @@ def _softmax(name: str) -> Rule:
 def _safe_softmax(c: Call) -> Value:
     """softmax in which a row of -inf gives zeros."""
     x, axis = c.e.cast(c.first, c.dtype), c.axis("dim")
+    if x.type.rank and x.type.shape[axis] == 0:
+        return x
     top = c.e.op("reduce_max", x, axes=(axis,), keepdims=True)
     hidden = c.e.with_scalar("eq", top, -math.inf)
     return choose(c, hidden, c.e.scalar(0, c.dtype), c.e.op("softmax", x, axis=axis))
