@@ -11,6 +11,7 @@ from cuvil.frontends.onnx.loop_run_time import ENDLESS, NeverEnds, at_run_time, 
 from cuvil.frontends.onnx.node import FIXED, Item, Node, Refused
 from cuvil.ir.core import Value
 from cuvil.ir.types import BOOL
+from cuvil.sym.expr import symbols_of
 
 Rule = Callable[[Node, Inline], Sequence[Item | None]]
 MAX_STEPS = 1024
@@ -92,8 +93,27 @@ def _written_out(
         going = known
         step += 1
     if not step and scans:
-        raise Refused("it runs no times, so the type of its scan outputs is unknown")
+        given = dict(zip(names, [n.e.dims([0], scalar=True), n.e.scalar(True, BOOL), *carried],
+                         strict=True))  # fmt: skip
+        return [*carried, *_no_rows(n, inline, given, 1 + len(carried))]
     return [*carried, *(stacked_rows(n, scan, 0) for scan in scans)]
+
+
+def _no_rows(
+    n: Node, inline: Inline, given: Mapping[str, Item | None], first: int
+) -> list[Value]:
+    """Stacks of no rows, of the types that the body's outputs from ``first`` on would have: a trip
+    is translated and forgotten, with what it requires."""
+    context = n.e.context
+    known, symbols = len(context.constraints), set(context.symbols)
+    with attempt(n, inline):
+        items = inlined(inline, n.attrs["body"], given)
+        types = [tensor(n, item).type for item in items[first:]]
+        if not all(symbols_of(d) <= symbols for kind in types for d in kind.shape):
+            raise Refused("it runs no times, so the sizes of its scan outputs are unknown")
+    del context.constraints[known:]
+    n.e.discarded = True
+    return [n.e.broadcast(n.e.scalar(0, kind.dtype), (0, *kind.shape)) for kind in types]
 
 
 def stacked_rows(n: Node, values: Sequence[Value], axis: int) -> Value:
