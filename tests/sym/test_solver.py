@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cuvil.errors import ShapeConstraintError
+from cuvil.errors import InputError, ShapeConstraintError
 from cuvil.sym.constraint import Constraint
 from cuvil.sym.linear import decide
-from cuvil.sym.parse import parse_constraint, parse_dim
+from cuvil.sym.parse import asked_constraint, parse_constraint, parse_dim
 from cuvil.sym.solver import bounds, conflict, implied, require_satisfiable, satisfiable
 
 Bounds = dict[str, tuple[int, "int | None"]]
@@ -153,3 +153,49 @@ def test_the_linear_path_agrees_with_enumeration(parts: list[tuple[str, str, str
     assert decide(items, symbols) is truth
     answer = decide(items, {"n": (0, None), "s": (1, None)})
     assert answer is not False if truth else True
+
+
+@pytest.mark.parametrize(
+    ("texts", "symbols", "divisor"),
+    [
+        (["n % (n - 4) == 0"], {"n": (1, None)}, "n - 4"),
+        (["n // (n - 4) >= 0", "n != 5"], {"n": (0, 50)}, "n - 4"),
+        (["max(1, n % m) == 1"], {"n": (0, None), "m": (0, None)}, "m"),
+    ],
+)
+def test_a_divisor_that_may_be_0_is_refused(
+    texts: list[str], symbols: Bounds, divisor: str
+) -> None:
+    asked = [asked_constraint(text) for text in texts]
+    with pytest.raises(InputError, match=f"divides by {divisor}, which may be 0"):
+        require_satisfiable(asked, symbols)
+
+
+@pytest.mark.parametrize(
+    ("texts", "symbols"),
+    [
+        (["n % (n - 4) == 0"], {"n": (5, None)}),
+        (["n % (n - 4) == 0", "n > 4"], {"n": (0, None)}),
+        (["n % (n + 1) == n", "n % 8 == 0"], {"n": (0, None)}),
+        (["n % m == 0"], {"n": (0, None), "m": (1, 9)}),
+    ],
+)
+def test_divisors_that_are_positive_are_taken(texts: list[str], symbols: Bounds) -> None:
+    require_satisfiable([asked_constraint(text) for text in texts], symbols)
+
+
+def test_what_divides_by_0_does_not_hold() -> None:
+    assert not parse_constraint("n // (n - 4) >= 0").holds({"n": 4})
+    assert parse_constraint("n // (n - 4) >= 0").holds({"n": 5})
+
+
+@pytest.mark.parametrize(
+    "text", [f"n <= {2**63}", f"n >= -{10**20}", f"n * {2**62} * 4 > 0", f"n % max(n, {2**70}) > 0"]
+)
+def test_numbers_beyond_64_bits_are_refused(text: str) -> None:
+    with pytest.raises(InputError, match="beyond 64 bits"):
+        asked_constraint(text)
+
+
+def test_the_largest_number_of_64_bits_is_taken() -> None:
+    assert asked_constraint(f"n <= {2**63 - 1}").right == 2**63 - 1

@@ -41,8 +41,12 @@ class Constraint:
         return symbols_of(self.left) | symbols_of(self.right)
 
     def holds(self, table: Mapping[str, int]) -> bool:
-        """Whether it is true at these values. Raises KeyError if a symbol has none."""
-        left, right = evaluate(self.left, table), evaluate(self.right, table)
+        """Whether it is true at these values; it is not where it divides by 0. Raises KeyError if
+        a symbol has none."""
+        try:
+            left, right = evaluate(self.left, table), evaluate(self.right, table)
+        except ZeroDivisionError:
+            return False
         return bool(_HOLDS[self.relation](left, right))
 
     def known(self) -> bool | None:

@@ -20,6 +20,7 @@ _OPERATORS = {
     ast.Mod: mod,
 }
 _FUNCTIONS = {"max": maximum, "min": minimum, "floordiv": floordiv, "mod": mod}
+_LARGEST = 2**63 - 1
 _COMPARISONS = {
     ast.Eq: "==",
     ast.NotEq: "!=",
@@ -93,7 +94,9 @@ def parse_constraint(text: str, origin: str | None = None) -> Constraint:
 def asked_dim(text: str | int) -> Dim:
     """What :func:`parse_dim` reads, of a text that the user gave. Raises InputError on anything
     else."""
-    return _asked(parse_dim, text)
+    found = _asked(parse_dim, text)
+    _check_numbers(found, text)
+    return found
 
 
 def asked_constraint(text: str) -> Constraint:
@@ -101,7 +104,26 @@ def asked_constraint(text: str) -> Constraint:
     anything else."""
     if not isinstance(text, str):
         raise InputError(f"{text!r} is no constraint", hint="write it as text: 'seq % 8 == 0'")
-    return _asked(parse_constraint, text)
+    found = _asked(parse_constraint, text)
+    for side in (found.left, found.right):
+        _check_numbers(side, text)
+    return found
+
+
+def _check_numbers(value: Dim, text: str | int) -> None:
+    """Raise InputError for a number that no size can have: what is compiled counts in 64 bits."""
+    if isinstance(value, int):
+        if abs(value) > _LARGEST:
+            raise InputError(
+                f"{text!r} has the number {value}, which is beyond 64 bits",
+                hint="leave it out, or give a smaller number: no size comes near it",
+            )
+        return
+    for monomial, coefficient in value.terms:
+        _check_numbers(coefficient, text)
+        for atom, _ in monomial:
+            for arg in atom.args:
+                _check_numbers(arg, text)
 
 
 def _asked(read: Callable[[Any], Read], text: object) -> Read:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cuvil.errors import ShapeConstraintError
+from cuvil.errors import InputError, ShapeConstraintError
 from cuvil.sym.constraint import Constraint, in_words
 from cuvil.sym.expr import Atom, Dim, Expr, symbol
 from cuvil.sym.linear import SymbolBounds, decide, narrow
@@ -92,7 +92,9 @@ def require_satisfiable(
     origins: Mapping[str, str] | None = None,
 ) -> None:
     """Raise ShapeConstraintError with the smallest contradiction and who asked for each part;
-    ``origins`` tells where the bounds of a symbol come from."""
+    ``origins`` tells where the bounds of a symbol come from. Raises InputError where the user's
+    constraints divide by what may be 0."""
+    _require_divisors(constraints, symbols, milliseconds)
     found = conflict(constraints, symbols, milliseconds, origins)
     if not found:
         return
@@ -101,6 +103,36 @@ def require_satisfiable(
         "no sizes satisfy these constraints together:\n" + "\n".join(lines),
         hint="drop or change one of them",
     )
+
+
+def _require_divisors(
+    constraints: Sequence[Constraint], symbols: SymbolBounds, milliseconds: int
+) -> None:
+    """Raise InputError for a constraint of the user that divides by what may be 0 or less."""
+    for constraint in constraints:
+        if not constraint.asked:
+            continue
+        others = [c for c in constraints if c is not constraint]
+        for divisor in (*_divisors(constraint.left), *_divisors(constraint.right)):
+            least = Constraint(divisor, "<=", 0)
+            if satisfiable([*others, least], symbols, milliseconds):
+                raise InputError(
+                    f"the constraint {constraint} divides by {divisor}, which may be 0",
+                    where=constraint.origin,
+                    hint=f"give bounds, or a constraint of its own, so that {divisor} > 0",
+                )
+
+
+def _divisors(value: Dim) -> list[Expr]:
+    """What an expression divides by, numbers left out."""
+    found: list[Expr] = []
+    atoms = [] if isinstance(value, int) else [a for term, _ in value.terms for a, _ in term]
+    for atom in atoms:
+        for arg in atom.args:
+            found += _divisors(arg)
+        if atom.kind in ("floordiv", "mod") and isinstance(atom.args[1], Expr):
+            found.append(atom.args[1])
+    return found
 
 
 def bound_constraints(
