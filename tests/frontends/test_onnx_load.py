@@ -194,7 +194,7 @@ def test_an_initializer_listed_as_input_is_a_constant() -> None:
 
 
 def test_dims_without_a_name_are_different() -> None:
-    proto = model([node("Relu", ["x"], ["y"])], {"x": (FLOAT, ("?", "?", -1, 0, "", 5))}, ["y"])
+    proto = model([node("Relu", ["x"], ["y"])], {"x": (FLOAT, ("?", "?", -1, None, "", 5))}, ["y"])
     module = capture_onnx(proto)
     shape = module.main.inputs[0].type.shape
     assert len({str(d) for d in shape}) == 6

@@ -258,7 +258,7 @@ class _Inputs:
         asked = self.shapes.get(proto.name)
         if proto.type.tensor_type.HasField("shape"):
             declared = [
-                d.dim_param if d.WhichOneof("value") == "dim_param" else int(d.dim_value)
+                int(d.dim_value) if d.HasField("dim_value") else d.dim_param
                 for d in proto.type.tensor_type.shape.dim
             ]
         elif asked is not None:

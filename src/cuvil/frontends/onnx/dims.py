@@ -23,8 +23,8 @@ _RESERVED = frozenset(("max", "min", "floordiv", "mod"))
 class InputDims:
     """Gives each declared dim an int or an expression; remembers the original names.
 
-    A dim without a name of its own ('', '?', '-1', 0) is a symbol of its own. A size left free may
-    be anything from 0 on; a named Dim sets its bounds.
+    A dim without a name of its own ('', '?', -1) is a symbol of its own; 0 is a size.
+    A size left free may be anything from 0 on; a named Dim sets its bounds.
     """
 
     def __init__(self, context: ShapeContext) -> None:
@@ -67,7 +67,7 @@ class InputDims:
             return self._asked(given, f"{given!r} for {place}")
         if isinstance(given, int) and given >= 0:
             return given
-        if isinstance(declared, int) and declared > 0 and given is None:
+        if isinstance(declared, int) and declared >= 0 and given is None:
             return declared
         if isinstance(declared, str) and not _NAMELESS.fullmatch(declared):
             if declared in self._fixed:

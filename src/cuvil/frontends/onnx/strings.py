@@ -275,7 +275,10 @@ def _shape(
 ) -> Dims:
     """Sizes, names, and "?" for what is unknown."""
     dims: Dims = [
-        int(d.dim_value) if d.dim_value > 0 else str(d.dim_param) or "?" for d in declared
+        int(d.dim_value)
+        if d.HasField("dim_value") and d.dim_value >= 0
+        else str(d.dim_param) or "?"
+        for d in declared
     ]
     if sizes is not None and len(sizes) != len(dims):
         raise InvalidModelError(

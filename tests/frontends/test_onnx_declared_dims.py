@@ -1,0 +1,24 @@
+"""What a model's declared dims are: a size (0 too), or a symbol."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cuvil.frontends.onnx import capture_onnx
+from cuvil.reference.interpreter import run_module
+from tests.frontends.onnx_models import FLOAT, model, node
+
+
+def test_a_declared_0_is_a_size() -> None:
+    nodes = [node("Reshape", ["x", "s"], ["y"], allowzero=1)]
+    proto = model(nodes, {"x": (FLOAT, (0, 3))}, ["y"], {"s": np.array([3, 0, 2])})
+    module = capture_onnx(proto)
+    assert module.main.inputs[0].type.shape == (0, 3)
+    assert run_module(module, {"x": np.zeros((0, 3), np.float32)})[0].shape == (3, 0, 2)
+
+
+def test_what_has_no_size_is_open() -> None:
+    proto = model([node("Relu", ["x"], ["y"])], {"x": (FLOAT, (None, -1, "n", 2))}, ["y"])
+    module = capture_onnx(proto)
+    assert list(map(str, module.main.inputs[0].type.shape)) == ["x_d0", "x_d1", "n", "2"]
+    assert run_module(module, {"x": np.zeros((0, 1, 5, 2), np.float32)})[0].shape == (0, 1, 5, 2)
