@@ -126,6 +126,19 @@ def test_all_available_leaves_out_what_cannot_be_verified(
         _several(ALL).run()
 
 
+def test_all_available_leaves_out_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = ("x86_64_v2", "aarch64")
+    monkeypatch.setattr("cuvil.api.several.general_targets", lambda: few)
+    wrong = Runner("fake", lambda: None, lambda p, i: {k: v + 1 for k, v in _linear(p, i).items()})
+    monkeypatch.setattr(registry, "RUNNERS", {("library", "aarch64"): wrong})
+    made = _several(ALL, cache=False).run()
+    np.testing.assert_allclose(made(X), WANTED, rtol=1e-6)
+    assert list(made.left_out) == ["aarch64"] and "disagrees" in made.left_out["aarch64"]
+    monkeypatch.setattr("cuvil.api.several.general_targets", lambda: few[1:])
+    with pytest.raises(VerificationError, match="disagrees"):
+        _several(ALL, cache=False).run()
+
+
 def test_progress_says_which_target(emulated: Runner) -> None:
     told: list[str] = []
     _several("native", "aarch64", profile=lambda stage, seconds: told.append(stage)).run()

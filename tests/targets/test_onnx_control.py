@@ -114,3 +114,31 @@ def test_control_flow_and_late_sizes(name: str, tmp_path: Path) -> None:
     for x in inputs:
         for got, want in zip(after.run(None, {"x": x}), before.run(None, {"x": x}), strict=True):
             np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+def test_rows_of_no_trips_have_their_sizes(tmp_path: Path) -> None:
+    """ONNX Runtime itself gives [0, 0] where the body says [n]; the rows are [n] as x is."""
+    body = helper.make_graph(
+        [
+            helper.make_node("Identity", ["c"], ["d"]),
+            helper.make_node("Add", ["v", "x"], ["w"]),
+            helper.make_node("Identity", ["w"], ["row"]),
+        ],
+        "body",
+        [_value("i", INT), _value("c", BOOL), _value("v", FLOAT, "n")],
+        [_value("d", BOOL), _value("w", FLOAT, "n"), _value("row", FLOAT, "n")],
+    )
+    model = _model(
+        [helper.make_node("Loop", ["trips", "", "x"], ["y", "rows"], body=body)],
+        [_value("trips", INT), _value("x", FLOAT, "n")],
+        [_value("y", FLOAT, "n"), _value("rows", FLOAT, "k", "n")],
+    )
+    place = tmp_path / "out.onnx"
+    cuvil.compile(model, target="onnx").save(place)
+    after = onnxruntime.InferenceSession(str(place), providers=["CPUExecutionProvider"])
+    x = _floats(1, 2, 4)
+    for trips in (0, 2):
+        y, rows = after.run(None, {"trips": np.array(trips), "x": x})
+        np.testing.assert_array_equal(y, x * (trips + 1))
+        wanted = np.stack([x * 2, x * 3])[:trips]
+        np.testing.assert_array_equal(rows, wanted, strict=True)

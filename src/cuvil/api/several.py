@@ -35,8 +35,8 @@ class SeveralCompiler:
     """Compiles a request for each of several targets, as Compiler does for one.
 
     ``targets`` are their names; ALL stands for one of each kind and architecture, and then what
-    can't be verified here, or can't be compiled for a target, is left out: ``left_out`` has the
-    reasons. ``held`` are those that were built.
+    can't be verified here, disagrees with its model, or can't be compiled for a target, is left
+    out: ``left_out`` has the reasons. ``held`` are those that were built.
     """
 
     def __init__(
@@ -53,6 +53,7 @@ class SeveralCompiler:
             find_target(name)
         self.left_out: dict[str, str] = {}
         self.held: tuple[str, ...] = ()
+        self._wrong: VerificationError | None = None  # of a target that was left out for it
         self._captured: list[Captured] = []  # once for all
         self.report: Report | None = None  # of verifying what was built anew, the first such
         self._told = progress or (request.profile if callable(request.profile) else None)
@@ -62,11 +63,13 @@ class SeveralCompiler:
     def run(self) -> Artifact | Built:
         """Compile for all; returns what fits this machine best, which saves the whole package.
 
-        Raises what Compiler.run does; for ALL only if nothing can be built.
+        Raises what Compiler.run does; for ALL only if nothing can be built and is right.
         """
         with temporary_folder() as folder:
             built = {name: self._build_or_leave(name, folder) for name in self.targets}
             sources = {name: source for name, source in built.items() if source is not None}
+            if not sources and self._wrong is not None:
+                raise self._wrong
             if not sources:
                 raise TargetError(
                     "nothing can be built and verified here: "
@@ -98,11 +101,14 @@ class SeveralCompiler:
             return None
         try:
             return self._build(name, folder)
-        except (InputError, VerificationError):
+        except InputError:
             raise
         except CuvilError as error:
             if not self.everything or not self._captured:  # the model can't be read for any
                 raise
+            if isinstance(error, VerificationError):
+                self._wrong = self._wrong or error
+                log.warning("%s is left out: %s", name, error.message)
             self._leave_out(name, error.message)
             return None
 

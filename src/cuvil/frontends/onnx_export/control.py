@@ -11,7 +11,8 @@ from cuvil.frontends.onnx_export.scope import Scope
 from cuvil.ir.control import CONDITION, FOR, IF, STEP, WHILE, Loop
 from cuvil.ir.core import Block, Op
 from cuvil.ir.late import bound_by
-from cuvil.ir.types import BOOL
+from cuvil.ir.types import BOOL, Shape
+from cuvil.sym.expr import symbols_of
 
 # Writes the ops of a block.
 WriteBlock = Callable[[Scope, Block], None]
@@ -58,7 +59,24 @@ def _loop(scope: Scope, op: Op, write: WriteBlock) -> list[str]:
     given = [(step, STEP), (goes, CONDITION), *carried]
     body = graph_of(inner, "body", given, results)
     inits = [scope.name(v) for v in loop.inits]
-    return scope.many("Loop", [limit, going, *inits], len(op.results), body=body)
+    made = scope.many("Loop", [limit, going, *inits], len(op.results), body=body)
+    if op.name == FOR and scope.facts.positive(loop.trips):
+        return made
+    kept = len(op.results) - len(loop.rows)
+    rows = zip(made[kept:], op.results[kept:], strict=True)
+    return [*made[:kept], *(_shaped(scope, name, value.type.shape) for name, value in rows)]
+
+
+def _shaped(scope: Scope, name: str, shape: Shape) -> str:
+    """Rows of the sizes that their type has: where there are none, ONNX Runtime takes sizes that
+    the body does not declare as numbers for 0."""
+    own = shape[1:]
+    symbols = {s for dim in own for s in symbols_of(dim)}
+    if not symbols or not all(map(scope.knows, symbols)):
+        return name
+    count = scope.node("Shape", name, start=0, end=1)
+    sizes = scope.node("Concat", count, scope.shape(own), axis=0)
+    return scope.node("Reshape", name, sizes, allowzero=1)
 
 
 def bind_sizes(scope: Scope, op: Op) -> None:

@@ -162,6 +162,10 @@ class Scope:
         self.symbols[name] = self.names.fresh(name)
         return self.symbols[name]
 
+    def knows(self, name: str) -> bool:
+        """Whether a symbol has a value here without being asked for."""
+        return name in self.symbols or (self.outer is not None and self.outer.knows(name))
+
     def dim(self, dim: Dim) -> str:
         """A size, an i64 vector of one element."""
         if isinstance(dim, int):
