@@ -206,6 +206,7 @@ class Compiler:
                 self.options,
                 capturing=lambda _: captured,
             ).run(),
+            captured.settled,
         )
 
     def build(

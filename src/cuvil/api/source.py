@@ -23,6 +23,8 @@ class Source:
     such a module; both as the artifact itself was made, for ``precision``. ``origin`` is the model
     that was captured. ``profiled`` builds it once more, to be profiled, for a number of threads;
     ``retarget`` compiles it for the target of another form, with all else as it was.
+    ``settled`` is ``run`` with the positions of equal elements as the module has them, where the
+    source leaves them open.
     """
 
     module: Module
@@ -35,6 +37,7 @@ class Source:
     profiled: Callable[[int], Artifact] | None = None
     precision: str = "f32"
     retarget: Callable[[str], Any] | None = None
+    settled: Callable[[Mapping[str, Array]], list[Array]] | None = None
 
 
 class DeferredSource(Source):

@@ -10,6 +10,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from cuvil.errors import InputError
+from cuvil.frontends.torch_export.ties import EqualKeepOrder
 from cuvil.frontends.torch_export.tree import Json, TreeBuilder, rebuild
 from cuvil.frontends.torch_export.weights import dtype_from_torch, to_numpy, to_tensor
 from cuvil.frontends.torchscript.replay import fresh
@@ -106,6 +107,11 @@ class TorchSource:
         """The outputs' tensors, flat, for inputs given as arrays by name."""
         args, kwargs = self.arguments(inputs)
         return run_eager(self.model, args, kwargs, self.outputs)
+
+    def settled(self, inputs: Mapping[str, Any]) -> list[Any]:
+        """As ``run``, where the positions of equal elements are those that a capture gives."""
+        with EqualKeepOrder():
+            return self.run(inputs)
 
     def arguments(self, inputs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Arguments and keyword arguments of the model for inputs given as arrays by name."""
