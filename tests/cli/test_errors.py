@@ -127,10 +127,10 @@ def test_help_has_an_example_and_the_common_options(cuvil_cli: Call, verb: str) 
 
 
 def test_shapes_and_dims_are_read() -> None:
-    assert parsing.parse_shape("x:1x3x8x8") == ("x", "float32", (1, 3, 8, 8))
+    assert parsing.parse_shape("x:1x3x8x8") == ("x", None, (1, 3, 8, 8))
     assert parsing.parse_shape("ids:i64[batch, seq]") == ("ids", "int64", ("batch", "seq"))
-    assert parsing.parse_shape("a:b:2") == ("a:b", "float32", (2,))
-    assert parsing.parse_shape("m:n,2*n") == ("m", "float32", ("n", "2*n"))
+    assert parsing.parse_shape("a:b:2") == ("a:b", None, (2,))
+    assert parsing.parse_shape("m:n,2*n") == ("m", None, ("n", "2*n"))
     assert parsing.parse_shape("s:f32[]") == ("s", "float32", ())
     found = parsing.parse_dynamic(["x:0=batch:1..64", "x:1=seq", "a:b:-1=n:2.."])
     assert found == {

@@ -7,14 +7,14 @@ import importlib.util
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from cuvil.api.manifest import ORIGINS, signature_of
-from cuvil.api.request import CompileRequest, sizes_and_names
+from cuvil.api.request import DTYPE_NAMES, CompileRequest, sizes_and_names
 from cuvil.errors import InputError, InvalidModelError, ShapeConstraintError
 from cuvil.ir.clone import clone_module
 from cuvil.ir.core import Module
@@ -92,6 +92,7 @@ def _capture_onnx(request: CompileRequest) -> Captured:
     asked = request.parsed_constraints
     contents = request.options.get("input_contents")
     module = capture_onnx(request.model, dynamic, asked, shapes, fixed, contents)
+    _check_dtypes(module, request.specs or ())
     examples = {name: value for name, value in examples.items() if name not in fixed}
     if request.example_inputs is not None and not examples:
         values = request.example_inputs
@@ -101,6 +102,21 @@ def _capture_onnx(request: CompileRequest) -> Captured:
     run = functools.partial(run_module, reference)
     origin = bind_inputs(request.model, fixed) if fixed else request.model
     return Captured(module, run, examples, origin)
+
+
+def _check_dtypes(module: Module, specs: Sequence[tuple[str, str | None, Any]]) -> None:
+    """Raise InputError for a spec with another dtype than the model's input has."""
+    types = dict(zip(module.main.input_names, module.main.inputs, strict=True))
+    for name, dtype, _ in specs:
+        if dtype is None or name not in types:
+            continue
+        own = str(types[name].type.dtype)
+        if DTYPE_NAMES.get(own, own) != dtype:
+            raise InputError(
+                f"the spec of input {name!r} says {dtype}, the model's input is "
+                f"{DTYPE_NAMES.get(own, own)}",
+                hint="give the model's own dtype, or none; change it in the model",
+            )
 
 
 def _names(module: Module) -> list[str]:
@@ -140,7 +156,7 @@ def _capture_torch(request: CompileRequest) -> Captured:
         tensors = []
         for name, dtype, shape in request.specs:
             sizes, axes = sizes_and_names(shape)
-            tensors.append(zeros(sizes, dtype))
+            tensors.append(zeros(sizes, dtype or "float32"))
             table[name] = axes
         if request.input_spec is not None:
             names = [name for name, _, _ in request.specs]

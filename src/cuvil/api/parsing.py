@@ -21,22 +21,23 @@ _DYNAMIC = re.compile(
     r"(?P<axis>-?\d+)=(?P<name>[A-Za-z_]\w*)(:(?P<low>\d*)\.\.(?P<high>\d*))?", re.ASCII
 )
 
-Spec = tuple[str, str, tuple[Any, ...]]
+Spec = tuple[str, str | None, tuple[Any, ...]]
 
 
 def parse_shape(text: str) -> Spec:
     """``"x:1x3x224x224"`` or ``"ids:i64[batch,seq]"`` to (name, dtype name, dims).
 
-    The dtype is float32 unless named. Raises InputError on anything else.
+    The dtype is None unless named. Raises InputError on anything else.
     """
     name, colon, rest = text.rpartition(":")
     if not colon or not name:
         raise InputError(f"cannot read the shape {text!r}", hint=_SHAPE_HINT)
     typed = _TYPED.fullmatch(rest)
-    dtype, dims = ("f32", rest) if typed is None else (typed["dtype"], typed["dims"])
+    dtype, dims = (None, rest) if typed is None else (typed["dtype"], typed["dims"])
     commas = typed is not None or "," in dims
     items = [part.strip() for part in dims.split("," if commas else "x")] if dims.strip() else []
-    return name, dtype_name(dtype), tuple(_dim(part, text, commas) for part in items)
+    found = None if dtype is None else dtype_name(dtype)
+    return name, found, tuple(_dim(part, text, commas) for part in items)
 
 
 def _dim(part: str, text: str, expressions: bool) -> int | str:

@@ -86,19 +86,20 @@ class CompileRequest:
         return Path(self.profile) if named else None
 
     @property
-    def specs(self) -> list[tuple[str, str, tuple[Any, ...]]] | None:
-        """(name, dtype name as NumPy has it, dims) of each input, if given as specs."""
+    def specs(self) -> list[tuple[str, str | None, tuple[Any, ...]]] | None:
+        """(name, dtype name as NumPy has it, dims) of each input, if given as specs. A dtype that
+        is left out (None) is the ONNX model's own, else float32."""
         if self.input_shape is not None:
-            return [("x", "float32", check_dims("input_shape", self.input_shape))]
+            return [("x", None, check_dims("input_shape", self.input_shape))]
         if self.input_spec is None:
             return None
-        out = []
+        out: list[tuple[str, str | None, tuple[Any, ...]]] = []
         for item in self.input_spec:
             if not isinstance(item, (tuple, list)) or len(item) != 3:
                 raise InputError(f"input_spec holds {item!r}; expected (name, dtype, shape)")
             name, dtype, shape = item
             dims = check_dims(f"the shape of {name!r} in input_spec", shape)
-            out.append((str(name), dtype_name(dtype), dims))
+            out.append((str(name), None if dtype is None else dtype_name(dtype), dims))
         return out
 
     @property

@@ -123,8 +123,7 @@ class CuvilRep(BackendRep):
             arguments: dict[str, Any] = {**self._arguments, "options": options}
             sizes = {name: shape for name, shape in shapes.items() if name not in fixed}
             if sizes:
-                # The element types are the model's own.
-                arguments["input_spec"] = [(n, "float32", shape) for n, shape in sizes.items()]
+                arguments["input_spec"] = [(n, None, shape) for n, shape in sizes.items()]
             if len(self._artifacts) >= _MOST_ARTIFACTS:
                 self._artifacts.clear()
             found = self._artifacts[key] = compile_model(self._model, **arguments)
