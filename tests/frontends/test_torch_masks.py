@@ -34,6 +34,19 @@ def test_a_mask_may_hold_nowhere() -> None:
                 torch.testing.assert_close(got, right, rtol=0, atol=0, equal_nan=True)
 
 
+def test_values_of_dynamic_length_are_as_many_as_the_mask_holds() -> None:
+    x, model = torch.tensor([1.0, -1, 2, -3]), _Given()
+    with cuvil.compile(model, (x, torch.ones(2)), dynamic_dims={"values": {0: "k"}}) as artifact:
+        for given, count in ((x, 2), (x, 1), (-x, 2), (x.abs(), 4), (x.abs() - 2.5, 1)):
+            values = torch.arange(1.0, count + 1)
+            torch.testing.assert_close(artifact(given, values), model(given, values))
+        for count in (3, 5):
+            with pytest.raises(RuntimeError):
+                model(x, torch.ones(count))
+            with pytest.raises(InputError):
+                artifact(x, torch.ones(count))
+
+
 def test_more_places_than_values_are_an_error() -> None:
     x, values = torch.tensor([1.0, -1, 2, -3]), torch.tensor([10.0, 20])
     with cuvil.compile(_Given(), (x, values)) as artifact:

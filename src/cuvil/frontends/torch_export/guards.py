@@ -130,7 +130,8 @@ def settle_small(
 
     Such a guard marks a branch that was taken for larger sizes, or a special case of an operator.
     ``agrees(sizes)`` says whether the traced program gives what the model gives. Where it does,
-    the guard is dropped; where it doesn't, the size and those below stay excluded.
+    the guard is dropped; where it doesn't, the size and those below stay excluded. A size above
+    the example's that no guard excludes needs no such proof: data may have to fit it.
     """
     sizes = _quick(sizes, bounds, firm, agrees)
     kept: list[Constraint] = []
@@ -140,7 +141,10 @@ def settle_small(
         for size in range(SMALL - 1, low - 1, -1):
             if high is not None and size > high:
                 continue
-            if not agrees({**sizes, name: size}):
+            trial = {**sizes, name: size}
+            if not agrees(trial):
+                if size > sizes[name] and _holding(small, trial):
+                    continue  # the data of an example of this size, not the program, is at fault
                 kept.append(_at_least(name, size + 1, small))
                 break
             lowest[name] = size
@@ -149,6 +153,10 @@ def settle_small(
     for constraint in kept:
         tighten(bounds, constraint)
     return kept
+
+
+def _holding(guards: Sequence[Constraint], sizes: Mapping[str, int]) -> bool:
+    return all(g.symbols() <= sizes.keys() and g.holds(sizes) for g in guards)
 
 
 def _quick(

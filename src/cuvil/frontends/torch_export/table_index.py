@@ -9,7 +9,7 @@ from cuvil.frontends.torch_export.table_arithmetic import choose
 from cuvil.frontends.torch_export.table_select import after_zero, with_masks
 from cuvil.ir.core import Value
 from cuvil.ir.types import BOOL, I64
-from cuvil.sym.expr import Dim
+from cuvil.sym.expr import Dim, Expr
 
 
 def _embedding(c: Call) -> Value:
@@ -128,8 +128,12 @@ def _masked_put(
     at = values.type.rank - tail - 1  # where values count the places of the mask
     if at >= 0 and values.type.shape[at] != 1:
         flags = e.cast(e.reshape(mask, [mask.type.elements]), I64)
-        flags = e.map("add", flags, _equal_or_fault(c, flags, values.type.shape[at]))
+        count = values.type.shape[at]
+        flags = e.map("add", flags, _equal_or_fault(c, flags, count))
         place = e.reshape(e.op("cumsum", flags, axis=0), mask.type.shape)
+        if isinstance(count, Expr):  # one row goes to all places
+            total = c.as_value(count, I64)
+            place = choose(c, e.with_scalar("eq", total, 1), e.map("min", place, total), place)
         values = e.op("gather", after_zero(c, values, at), place, axis=at, from_end=False)
     elif at >= 0:
         shape = values.type.shape
@@ -141,10 +145,14 @@ def _masked_put(
 
 
 def _equal_or_fault(c: Call, flags: Value, count: Dim) -> Value:
-    """0 where ``count`` flags are set; else an error of the call, by a lookup outside of [0]."""
+    """0 where ``count`` flags are set, or where it is 1 at run time; else an error of the call, by
+    a lookup outside of [0]."""
     e = c.e
     total = e.op("reduce_sum", flags, axes=(0,), keepdims=False)
     apart = e.map("sub", total, c.as_value(count, I64))
+    if isinstance(count, Expr):
+        single = e.with_scalar("eq", c.as_value(count, I64), 1)
+        apart = choose(c, single, e.scalar(0, I64), apart)
     only = e.op("iota", shape=(1,), axis=0, dtype=I64)
     return e.op("gather", only, apart, axis=0, from_end=False)
 
