@@ -96,6 +96,16 @@ def _seconds(seconds: Any) -> Callable[[Artifact, Path], object]:
     return lambda artifact, folder: artifact.profile(EXAMPLE, seconds=seconds)
 
 
+def _sized(name: str) -> Callable[..., Callable[[Artifact, Path], object]]:
+    """The size of the input, as what a method takes in place of arrays."""
+    method = _method(name)
+
+    def given(**named: Any) -> Callable[[Artifact, Path], object]:
+        return method(inputs={"input": named["shape"]})
+
+    return given
+
+
 Given = Callable[..., Callable[[Artifact, Path], object]]
 # Function, parameter, what of HOSTILE it takes. Nothing that is taken is tried: it may be costly.
 PARAMETERS: tuple[tuple[Given, str, str], ...] = (
@@ -164,6 +174,9 @@ PARAMETERS: tuple[tuple[Given, str, str], ...] = (
     (_method("symbols_for"), "inputs", ""),
     (_method("workspace_bytes"), "inputs", ""),
     (_method("memory"), "inputs", ""),
+    (_sized("symbols_for"), "shape", ""),
+    (_sized("workspace_bytes"), "shape", ""),
+    (_sized("memory"), "shape", ""),
     (_method("profile"), "inputs", ""),
     (_seconds, "seconds", "five, half"),
 )
@@ -206,6 +219,10 @@ def test_hostile_values_are_refused(
         (_shaped(input_shape=(1, 2.5)), "input_shape has the dim 2.5", "names of symbolic dims"),
         (_shaped(input_spec=[("x", "f32", 5)]), "'x' in input_spec is 5", "a list of dims"),
         (_verify(compiled=_model), "compiled is a function", "what cuvil.compile returned"),
+        (_verify(inputs=[{"input": EXAMPLE}]), "'input' is {'input': tensor(", "a dict by name"),
+        (_verify(inputs={"x": EXAMPLE[0]}), "'x' is none of the model's", "a dict by name (input)"),
+        (_verify(inputs={}), "the input 'input' is missing", "a dict by name (input)"),
+        (_method("memory")(inputs={"input": 2}), "input 'input' is 2", "a shape such as (1, 3)"),
         (_dump(target=["native"]), "target is ['native']", "give text"),
         (_dump(misspelt=1), "no argument 'misspelt'", "example_inputs"),
         (_trace(path="nowhere/a.json"), "cannot write nowhere/a.json", "path=None"),

@@ -19,7 +19,7 @@ from cuvil.api.source import Source
 from cuvil.api.variant_check import in_turn, sizes_to_try
 from cuvil.errors import CuvilError, InputError, InvalidModelError, VerificationError
 from cuvil.errors.arguments import FLAG, NUMBER, check_all, of_type
-from cuvil.errors.words import counted, were_given
+from cuvil.errors.words import counted, shown, were_given
 from cuvil.ir.core import Module
 from cuvil.ops.custom import CUSTOM
 from cuvil.passes.pipeline import PassOptions
@@ -38,6 +38,7 @@ log = logging.getLogger("cuvil")
 
 Array = np.ndarray[Any, Any]
 ATOL, RTOL = 1e-5, 1e-3
+_NO_NUMBERS = "OSUmM"  # kinds of NumPy's dtypes
 # After a build, further sizes are tried until the source has taken this long; small ones first.
 BUILD_SECONDS = 8.0
 # The same for an artifact from the cache, which was verified against a model of the same graph.
@@ -178,7 +179,7 @@ def _source_of(artifact: Artifact | Built) -> Source:
 def _trials(artifact: Artifact | Built, source: Source, inputs: Any) -> list[Mapping[str, Array]]:
     """Numeric inputs by name, one dict a trial."""
     if inputs is not None:
-        return [artifact.library_inputs(named_inputs(artifact, inputs))]
+        return [_checked(artifact, artifact.library_inputs(named_inputs(artifact, inputs)))]
     signature = artifact.manifest.signature
     rng = np.random.default_rng(0)
     limits = integer_limits(source.module)
@@ -190,6 +191,22 @@ def _trials(artifact: Artifact | Built, source: Source, inputs: Any) -> list[Map
     if more.missed:
         log.info("verification reaches all but %s", ", ".join(more.missed))
     return [*trials, *more.trials]
+
+
+def _checked(artifact: Artifact | Built, given: dict[str, Any]) -> dict[str, Array]:
+    """The library's inputs. Raises InputError for other names, and for what is no numbers."""
+    names = [s.name for s in artifact.manifest.signature.inputs]
+    hint = f"give one set of inputs: a dict by name ({', '.join(names)}), or a tuple in order"
+    for name in (*given, *names):
+        if name not in names or name not in given:
+            what = "is missing" if name in names else "is none of the model's"
+            raise InputError(f"the input {name!r} {what}", hint=hint)
+        value = given[name]
+        if not isinstance(value, np.ndarray):
+            raise InputError(f"the input {name!r} is {shown(value)}", hint=hint)
+        if value.dtype.kind in _NO_NUMBERS:
+            raise InputError(f"the input {name!r} has the dtype {value.dtype}", hint=hint)
+    return given
 
 
 def named_inputs(artifact: Artifact | Built, inputs: Any) -> dict[str, Array]:

@@ -16,9 +16,12 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from cuvil.errors import InputError
+from cuvil.errors.arguments import is_list, whole
+from cuvil.errors.words import shown
 from cuvil.ir.signature import TensorSpec
 
 _from_buffer: Callable[[Any], ctypes.c_char] = ctypes.c_char.from_buffer
+_SIZE = whole(0)
 _ALL_MEMORY = 1 << 58  # words of 8 bytes: more than any address of today's CPUs
 _TORCH_NAMES = {
     "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16",
@@ -134,6 +137,17 @@ def _spelt(dtype: np.dtype[Any]) -> str:
     """The dtype as Python code."""
     module = "np" if dtype.isbuiltin == 1 else "ml_dtypes"
     return f"{module}.{dtype.name}{'_' if dtype.kind == 'b' else ''}"
+
+
+def shape_of(value: Any, name: str) -> tuple[int, ...]:
+    """The shape that is given for an input, as an array of it or as sizes. Raises InputError for
+    anything else."""
+    shape = getattr(value, "shape", value)
+    if not is_list(shape) or not all(map(_SIZE.fits, shape)):
+        raise InputError(
+            f"input {name!r} is {shown(value)}", hint="give an array, or a shape such as (1, 3)"
+        )
+    return tuple(shape)
 
 
 def is_masked(value: np.ndarray[Any, Any]) -> bool:

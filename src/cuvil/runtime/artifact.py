@@ -23,6 +23,7 @@ from cuvil.runtime.arrays import (
     View,
     data_pointers,
     new_output,
+    shape_of,
     view_input,
     view_output,
 )
@@ -339,7 +340,8 @@ class Artifact(Called):
         return plan
 
     def _shapes(self, inputs: Mapping[str, Any]) -> list[tuple[int, ...]]:
-        return [tuple(getattr(v, "shape", v)) for v in self._by_name(inputs)]
+        pairs = zip(self._by_name(inputs), self._inputs, strict=True)
+        return [shape_of(value, slot.name) for value, slot in pairs]
 
     def _check_overlap(self, inputs: Sequence[View], outputs: Sequence[View | None]) -> None:
         spans = [

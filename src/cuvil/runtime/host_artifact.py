@@ -7,6 +7,7 @@ from typing import Any
 
 from cuvil.errors import InputError, ShapeConstraintError
 from cuvil.ir.signature import TensorSpec
+from cuvil.runtime.arrays import shape_of
 from cuvil.runtime.artifact import Artifact
 from cuvil.runtime.host import MAP, STRING, HostPlan, string_input
 from cuvil.runtime.late_artifact import make_artifact
@@ -135,4 +136,4 @@ class HostArtifact(Artifact):
         shapes.update(plan.made_shapes(given))
         for spec in plan.maps.values():
             shapes.update((column, (1, len(keys))) for column, keys in spec.columns)
-        return [tuple(shapes[spec.name]) for spec in self._signature.inputs]
+        return [shape_of(shapes[spec.name], spec.name) for spec in self._signature.inputs]
