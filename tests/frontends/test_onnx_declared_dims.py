@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+import cuvil
+from cuvil.api.capture import capture
+from cuvil.api.request import CompileRequest
+from cuvil.errors import InvalidModelError
 from cuvil.frontends.onnx import capture_onnx
 from cuvil.reference.interpreter import run_module
 from tests.frontends.onnx_models import FLOAT, model, node
@@ -22,3 +27,13 @@ def test_what_has_no_size_is_open() -> None:
     module = capture_onnx(proto)
     assert list(map(str, module.main.inputs[0].type.shape)) == ["x_d0", "x_d1", "n", "2"]
     assert run_module(module, {"x": np.zeros((0, 1, 5, 2), np.float32)})[0].shape == (0, 1, 5, 2)
+
+
+def test_an_input_without_a_shape_is_given_one_by_its_spec() -> None:
+    proto = model([node("Relu", ["x"], ["y"])], {"x": (FLOAT, None)}, ["y"])
+    with pytest.raises(InvalidModelError, match="'x' has no declared shape") as caught:
+        cuvil.compile(proto)
+    assert 'input_spec=[("x", None, ("n", 3, 224, 224))]' in caught.value.hint
+    spec = [("x", None, ("n", 3, 224, 224))]
+    found = capture(CompileRequest(proto, input_spec=spec)).module.main.inputs[0].type.shape
+    assert (str(found[0]), *found[1:]) == ("n", 3, 224, 224)

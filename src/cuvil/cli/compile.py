@@ -150,6 +150,8 @@ def _outcome(
     if report is not None:
         shapes = counted(len(report.cases), "shape")
         verified = f"largest error {report.max_scaled:.1e} over {shapes}"
+        if not report.cases:
+            verified = "not verified: no inputs were found that the model takes"
     kernels = len(manifest.extra.get("kernels", ()))
     document = {
         "files": [os.fspath(file) for file in files],

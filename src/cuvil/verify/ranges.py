@@ -56,11 +56,15 @@ def _limits(value: Value) -> tuple[list[int], list[int]]:
 
 
 def _indexed(op: Op, place: int) -> Iterator[int]:
-    """The static size of the dimension that operand ``place`` of ``op`` looks into."""
+    """The static size of the dimension that operand ``place`` of ``op`` looks into; 1 where an
+    open number of images is looked into, as the first is there."""
     if op.short == "gather" and place == 1:
         size = op.operands[0].type.shape[op.attrs["axis"]]
         if isinstance(size, int):
             yield size
+    if op.short == "roi_align" and place == 2:
+        images = op.operands[0].type.shape[0]
+        yield images if isinstance(images, int) else 1
 
 
 def _compared(op: Op, value: Value) -> Iterator[int]:

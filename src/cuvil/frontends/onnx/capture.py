@@ -266,7 +266,7 @@ class _Inputs:
         else:
             raise InvalidModelError(
                 f"input {proto.name!r} has no declared shape",
-                hint=f'give one, such as input_shapes={{"{proto.name}": (1, 3, 224, 224)}}',
+                hint=f'give one, as in input_spec=[("{proto.name}", None, ("n", 3, 224, 224))]',
             )
         if asked is not None and len(asked) != len(declared):
             raise InvalidModelError(
