@@ -98,11 +98,25 @@ def test_hand_values() -> None:
     assert run("reduce_mean", case(half, axes=(0,), keepdims=False))[0] == 16.0
 
 
-@pytest.mark.parametrize("name", ["reduce_max", "reduce_min", "argmax", "argmin"])
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
 def test_nothing_to_choose_from_is_refused(name: str) -> None:
-    attrs = {"axis": 1} if name.startswith("arg") else {"axes": (1,)}
     with pytest.raises(InvalidModelError, match="element along"):
-        infer(name, case(np.zeros((2, 0), np.float32), keepdims=False, **attrs))
+        infer(name, case(np.zeros((2, 0), np.float32), keepdims=False, axis=1))
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "expected"),
+    [
+        ("reduce_max", np.float32, -np.inf),
+        ("reduce_min", np.float32, np.inf),
+        ("reduce_max", np.int8, -128),
+        ("reduce_min", np.uint8, 255),
+    ],
+)
+def test_extremes_of_nothing(name: str, dtype: type, expected: float) -> None:
+    """As ONNX's ReduceMax and ReduceMin define them."""
+    empty = case(np.zeros((2, 0), dtype), axes=(1,), keepdims=False)
+    assert run(name, empty)[0].tolist() == [expected, expected]
 
 
 def test_axis_twice_is_refused() -> None:

@@ -2,7 +2,8 @@
 
 Float sums, means and products are accumulated in f32 at least (the reference in f64); integer
 ones wrap in their own dtype. NaN propagates through every float reduction, and wins argmax and
-argmin. Axes may be negative; no axes reduces nothing.
+argmin. The greatest of no elements is the least value of its dtype, and the other way round. Axes
+may be negative; no axes reduces nothing.
 """
 
 from __future__ import annotations
@@ -30,14 +31,12 @@ def reduced_shape(shape: Shape, axes: Sequence[int], keepdims: bool) -> Shape:
     return tuple(d for i, d in enumerate(shape) if i not in axes)
 
 
-def _infer(name: str, kinds: str, has_identity: bool) -> Infer:
+def _infer(name: str, kinds: str) -> Infer:
     def infer(ctx: ShapeContext, types: Sequence[TensorType], attrs: Attrs) -> list[TensorType]:
         x = types[0]
         if x.dtype.kind not in kinds:
             raise InvalidModelError(f"{name} is not defined for {x.dtype}")
         axes = axes_of(attrs["axes"], x.rank, name)
-        if not has_identity and any(x.shape[a] == 0 for a in axes):
-            raise InvalidModelError(f"{name}: there is no element along an axis of size 0 in {x}")
         return [x.with_shape(reduced_shape(x.shape, axes, attrs["keepdims"]))]
 
     return infer
@@ -125,15 +124,15 @@ def _arg_reference(largest: bool) -> Reference:
     return run
 
 
-# name: (function over a wide array, kinds allowed, has an identity, tolerance)
-_REDUCTIONS: Mapping[str, tuple[Callable[..., Array], str, bool, str]] = {
-    "reduce_sum": (_sum, "fiu", True, "accumulated"),
-    "reduce_mean": (_mean, "f", True, "accumulated"),
-    "reduce_prod": (_prod, "fiu", True, "accumulated"),
-    "reduce_max": (_max, "fiub", False, "exact"),
-    "reduce_min": (_min, "fiub", False, "exact"),
-    "reduce_any": (_any, "b", True, "exact"),
-    "reduce_all": (_all, "b", True, "exact"),
+# name: (function over a wide array, kinds allowed, tolerance)
+_REDUCTIONS: Mapping[str, tuple[Callable[..., Array], str, str]] = {
+    "reduce_sum": (_sum, "fiu", "accumulated"),
+    "reduce_mean": (_mean, "f", "accumulated"),
+    "reduce_prod": (_prod, "fiu", "accumulated"),
+    "reduce_max": (_max, "fiub", "exact"),
+    "reduce_min": (_min, "fiub", "exact"),
+    "reduce_any": (_any, "b", "exact"),
+    "reduce_all": (_all, "b", "exact"),
 }
 
 
@@ -142,14 +141,14 @@ DEFS: list[OpDef] = [
         OpDef(
             f"cuvil.{name}",
             "reduce",
-            _infer(name, kinds, has_identity),
+            _infer(name, kinds),
             _reference(function, name),
             (1, 1),
             {"axes": "ints", "keepdims": "bool"},
             tolerance,
             _cost,
         )
-        for name, (function, kinds, has_identity, tolerance) in _REDUCTIONS.items()
+        for name, (function, kinds, tolerance) in _REDUCTIONS.items()
     ),
     *(
         OpDef(

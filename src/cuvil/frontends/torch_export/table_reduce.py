@@ -11,7 +11,7 @@ from cuvil.frontends.torch_export.table_arithmetic import choose
 from cuvil.frontends.torch_export.table_slice import cut
 from cuvil.ir.core import Value
 from cuvil.ir.types import BOOL, I64
-from cuvil.sym.expr import Dim, Expr, add, maximum, product
+from cuvil.sym.expr import Dim, add, maximum, product
 
 
 def reduce(c: Call, name: str, x: Value, axes: Sequence[int], keep: bool) -> Value:
@@ -24,8 +24,7 @@ def reduce(c: Call, name: str, x: Value, axes: Sequence[int], keep: bool) -> Val
 def filled(c: Call, x: Value, axes: Sequence[int]) -> Value:
     """``x``, which has an extreme along ``axes``: none of them may be empty."""
     for a in axes if x.type.rank else ():
-        if isinstance(x.type.shape[a], Expr):
-            c.e.context.require(x.type.shape[a], ">=", 1, f"{c.name} of at least one element")
+        c.e.context.require(x.type.shape[a], ">=", 1, f"{c.name} of at least one element")
     return x
 
 
