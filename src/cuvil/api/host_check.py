@@ -7,7 +7,7 @@ are right is for their own tests.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from cuvil.verify.report import OutputError, Report
 
 Array = np.ndarray[Any, Any]
 _WORDS = ("word", "Word", "", "\N{LATIN CAPITAL LETTER E WITH ACUTE}t\u00e9")
+_NUMBERS = ("7", "0", "12", "1")
 
 
 def with_host_steps(
@@ -95,10 +96,27 @@ def _map_of_rows(plan: HostPlan, name: str, numbers: Mapping[str, Array]) -> dic
 
 
 def _made_up(plan: HostPlan, spec: TensorSpec, sizes: dict[str, int]) -> Array:
-    """Words in the order of a small vocabulary, which repeats. ``sizes`` are those of dims by name
-    and learn new ones: what is left open is 1, but for the last dim, which takes every word."""
+    """Words in the order of a small vocabulary, which repeats; digits where they are read as
+    numbers. ``sizes`` are those of dims by name and learn new ones."""
+    if spec.name in _read_as_numbers(plan):
+        return _repeated(_NUMBERS, spec, sizes)
     stop = [w for step in plan.steps for w in step.attributes.get("stopwords", ())]
     words = [v for w in stop for v in (w, w.lower(), w.upper())] + list(_WORDS)
+    return _repeated(words, spec, sizes)
+
+
+def _read_as_numbers(plan: HostPlan) -> set[str]:
+    """The values that end up, as they are or changed, where a step reads a number."""
+    found: set[str] = set()
+    for step in reversed(plan.steps):
+        if step.op == "text_to_number" or found & set(step.outputs):
+            found |= set(step.inputs)
+    return found
+
+
+def _repeated(words: Sequence[str], spec: TensorSpec, sizes: dict[str, int]) -> Array:
+    """The words in order, over and over; what is left open is 1, but for the last dim, which takes
+    every word."""
     open_sizes = [1] * (spec.rank - 1) + [len(words)]
     shape = []
     for dim, size in zip(spec.shape, open_sizes):
