@@ -40,6 +40,7 @@ from tests.cli.conftest import Call
         (("inspect", "missing.cuvilpkg"), 2, "there is no such file"),
         (("compile", "net.onnx", "-o", "nowhere/net.so"), 2, "there is no folder nowhere"),
         (("compile", "net.onnx", "-o", "folder.so"), 2, "folder.so: it is a folder"),
+        (("compile", "net.onnx", "-o", "."), 2, "cannot write .: it is a folder"),
         (("compile", "net.onnx", "--ram", "1e999"), 2, "ram is '1e999'"),
         (("compile", "net.onnx", "--constraint", "n >"), 2, "n >"),
         (("compile", "cli_nets:Net"), 2, "--shape NAME:"),

@@ -183,7 +183,8 @@ def register_op(
     tolerance: str = "close",
     replace: bool = False,
 ) -> None:
-    """Teach this process an operator: ``ns::op`` of torch.library, or ``domain::OpType`` of ONNX.
+    """Teach this process an operator: ``ns::op`` of torch.library, ``domain::OpType`` of ONNX, or
+    ``OpType`` alone of ONNX's own domain.
 
     Give one implementation:
 

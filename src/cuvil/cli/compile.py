@@ -123,14 +123,14 @@ def _check_form(target: str, place: Path) -> None:
 def _checked(place: Path, options: ModelOptions) -> ModelOptions:
     """The options with the target that the form of ``place`` implies. Raises InputError for a
     place that can't be written to, or a form that there isn't."""
+    if place.is_dir():
+        raise InputError(f"cannot write {place}: it is a folder", hint="give a file's name")
     if place.suffix not in FORMS:
         raise InputError(
             f"there is no form {place.suffix!r}", hint=f"the forms are {', '.join(FORMS)}"
         )
     if not place.parent.is_dir():
         raise InputError(f"cannot write {place}: there is no folder {place.parent}")
-    if place.is_dir():
-        raise InputError(f"cannot write {place}: it is a folder", hint="give a file's name")
     implied = target_of_form(place.suffix)
     return replace(options, target=implied) if implied and options.target == "native" else options
 

@@ -38,7 +38,10 @@ def _conv(op: Op) -> str | None:
     if op.short == "conv_transpose":
         return "ONNX transposes convolutions of floats alone"
     given = {v.type.dtype for v in op.operands[:2]}
-    return None if given <= set(windows.EIGHT_BITS) else "ONNX convolves floats and 8 bits alone"
+    if given <= set(windows.EIGHT_BITS):
+        return None
+    names = " and ".join(sorted(map(str, given)))
+    return f"ONNX convolves floats and 8 bits alone, and here are {names} once zero points are off"
 
 
 def _pool(op: Op) -> str | None:

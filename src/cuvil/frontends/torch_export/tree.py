@@ -88,11 +88,13 @@ class TreeBuilder:
             }  # fmt: skip
         if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
             of = "values" if free_unbacked_symbols(value.node.expr) else "sizes"
+            which = f"output {place}" if path else "the output"
             raise InvalidModelError(
-                f"{place} is a number that depends on the {of} of the inputs",
+                f"{which} is a number that depends on the {of} of the inputs",
                 hint="return it as a tensor"
                 if of == "values"
-                else "return it as a tensor, or compute it from the shapes outside the model",
+                else "return it as a tensor, torch.scalar_tensor(x.shape[0], dtype=torch.int64), "
+                "or take it from the shapes of inputs outside the model",
             )
         raise InvalidModelError(
             f"{place} is {kind_of(value)}, which has no form outside Python",
