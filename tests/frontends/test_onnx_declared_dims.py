@@ -11,7 +11,7 @@ from cuvil.api.request import CompileRequest
 from cuvil.errors import InvalidModelError
 from cuvil.frontends.onnx import capture_onnx
 from cuvil.reference.interpreter import run_module
-from tests.frontends.onnx_models import FLOAT, model, node
+from tests.frontends.onnx_models import FLOAT, INT64, model, node
 
 
 def test_a_declared_0_is_a_size() -> None:
@@ -37,3 +37,10 @@ def test_an_input_without_a_shape_is_given_one_by_its_spec() -> None:
     spec = [("x", None, ("n", 3, 224, 224))]
     found = capture(CompileRequest(proto, input_spec=spec)).module.main.inputs[0].type.shape
     assert (str(found[0]), *found[1:]) == ("n", 3, 224, 224)
+
+
+def test_nothing_is_split_by_sizes_that_are_data() -> None:
+    nodes = [node("Split", ["x", "s"], ["a", "b"], axis=0)]
+    proto = model(nodes, {"x": (FLOAT, (0, 3)), "s": (INT64, (2,))}, ["a", "b"])
+    given = {"x": np.zeros((0, 3), np.float32), "s": np.array([0, 0])}
+    assert [a.shape for a in run_module(capture_onnx(proto), given)] == [(0, 3), (0, 3)]

@@ -123,7 +123,8 @@ def _check_slice(dim: Dim, start: Dim, count: Dim, step: int, what: str) -> None
     last = add(start, mul(add(count, -1), step))
     inside = start >= 0 and not (isinstance(last, int) and last < 0)
     if isinstance(dim, int):
-        inside = inside and start < dim and not (isinstance(last, int) and last >= dim)
+        reach = dim if isinstance(count, int) else dim + 1  # a symbolic count may be 0
+        inside = inside and start < reach and not (isinstance(last, int) and last >= dim)
     if not inside:
         raise InvalidModelError(f"{what}: elements {start} to {last} of {dim}")
 
