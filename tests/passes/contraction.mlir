@@ -431,3 +431,21 @@
     %0 = "cuvil.add"(%arg0, %arg1) : (!cuvil.tensor<[n, 2, 5] x f32>, !cuvil.tensor<[n, 2, 5] x f32>) -> !cuvil.tensor<[n, 2, 5] x f32>
     "func.return"(%0) : (!cuvil.tensor<[n, 2, 5] x f32>) -> ()
 // REFUSED no operand is a convolution
+
+// RULE bytes-into-conv
+  ^bb0(%arg0: !cuvil.tensor<[n, 3, 5] x u8>, %arg1: !cuvil.tensor<[2, 3, 1] x u8>):
+    %0 = "cuvil.cast"(%arg0) {dtype = #cuvil.dtype<i32>} : (!cuvil.tensor<[n, 3, 5] x u8>) -> !cuvil.tensor<[n, 3, 5] x i32>
+    %1 = "cuvil.cast"(%arg1) {dtype = #cuvil.dtype<i32>} : (!cuvil.tensor<[2, 3, 1] x u8>) -> !cuvil.tensor<[2, 3, 1] x i32>
+    %2 = "cuvil.conv"(%0, %1) {dilations = array<i64: 1>, groups = 1 : i64, has_bias = false, pads_hi = array<i64: 1>, pads_lo = array<i64: 0>, strides = array<i64: 1>} : (!cuvil.tensor<[n, 3, 5] x i32>, !cuvil.tensor<[2, 3, 1] x i32>) -> !cuvil.tensor<[n, 2, 6] x i32>
+    "func.return"(%2) : (!cuvil.tensor<[n, 2, 6] x i32>) -> ()
+// AFTER
+  ^bb0(%arg0: !cuvil.tensor<[n, 3, 5] x u8>, %arg1: !cuvil.tensor<[2, 3, 1] x u8>):
+    %0 = "cuvil.conv"(%arg0, %arg1) {dilations = array<i64: 1>, groups = 1 : i64, has_bias = false, out = #cuvil.dtype<i32>, pads_hi = array<i64: 1>, pads_lo = array<i64: 0>, strides = array<i64: 1>} : (!cuvil.tensor<[n, 3, 5] x u8>, !cuvil.tensor<[2, 3, 1] x u8>) -> !cuvil.tensor<[n, 2, 6] x i32>
+    "func.return"(%0) : (!cuvil.tensor<[n, 2, 6] x i32>) -> ()
+
+// RULE bytes-into-conv
+  ^bb0(%arg0: !cuvil.tensor<[n, 3, 5] x u8>, %arg1: !cuvil.tensor<[2, 3, 1] x i32>):
+    %0 = "cuvil.cast"(%arg0) {dtype = #cuvil.dtype<i32>} : (!cuvil.tensor<[n, 3, 5] x u8>) -> !cuvil.tensor<[n, 3, 5] x i32>
+    %1 = "cuvil.conv"(%0, %arg1) {dilations = array<i64: 1>, groups = 1 : i64, has_bias = false, pads_hi = array<i64: 1>, pads_lo = array<i64: 0>, strides = array<i64: 1>} : (!cuvil.tensor<[n, 3, 5] x i32>, !cuvil.tensor<[2, 3, 1] x i32>) -> !cuvil.tensor<[n, 2, 6] x i32>
+    "func.return"(%1) : (!cuvil.tensor<[n, 2, 6] x i32>) -> ()
+// REFUSED its operands are not bytes made i32

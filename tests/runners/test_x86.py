@@ -11,6 +11,8 @@ import torch
 import cuvil
 from cuvil.errors import ArtifactError
 from cuvil.package.format import Package, open_package
+from cuvil.runners import built, registry
+from cuvil.runners.base import Runner
 from cuvil.runners.emulated import Emulator
 from cuvil.runtime.cpu import cpu_flags
 from cuvil.target.registry import TARGETS
@@ -61,6 +63,11 @@ def test_every_variant_gives_the_same(plain: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("CUVIL_VARIANT", "avx1024")
     with pytest.raises(ArtifactError, match="no code 'avx1024'"):
         cuvil.load(plain)
+    ready = Runner("fake", lambda: None, lambda package, inputs: {})
+    monkeypatch.setattr(registry, "RUNNERS", {("library", "x86_64"): ready})
+    monkeypatch.setattr(built, "RUNNERS", registry.RUNNERS)
+    with pytest.raises(ArtifactError, match="no code 'avx1024'"):
+        built.load_or_run(plain)
 
 
 @pytest.mark.parametrize("signed", [False, True])

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from cuvil.ir.core import Op, Value, Weight
+from cuvil.ir.types import I32
 from cuvil.passes.decompose import Writer
-from cuvil.passes.matching import Array, constant_of, defined_by, per_channel
+from cuvil.passes.matching import Array, constant_of, defined_by, is_byte, per_channel
 from cuvil.rewrite.rewriter import Rewriter
 from cuvil.rewrite.rule import Context, Outcome, Refusal, Rule, rule
 
@@ -335,6 +336,21 @@ def _with_bias(inner: Op, bias: Array) -> Outcome:
     return action
 
 
+@rule("bytes-into-conv", "conv")
+def bytes_into_conv(op: Op, context: Context) -> Outcome:
+    """conv(cast(x), cast(w)) -> conv(x, w) {out = i32}, when x and w are bytes"""
+    casts = [defined_by(v, "cast") for v in op.operands[:2]]
+    narrow = [c.operands[0] for c in casts if c is not None and is_byte(c.operands[0])]
+    if op.type.dtype != I32 or len(narrow) != 2:
+        return Refusal("its operands are not bytes made i32")
+
+    def action(rw: Rewriter) -> list[Value]:
+        operands = [*narrow, *op.operands[2:]]
+        return [rw.op(op.name, operands, {**op.attrs, "out": I32}, loc=op.loc).result]
+
+    return action
+
+
 FOLD_RULES: list[Rule] = [
     pad_into_conv,
     plain_constant_operand,
@@ -344,4 +360,4 @@ FOLD_RULES: list[Rule] = [
     merge_shifts,
 ]
 MERGE_RULES: list[Rule] = [merge_products]
-BIAS_RULES: list[Rule] = [bias_into_conv]
+BIAS_RULES: list[Rule] = [bias_into_conv, bytes_into_conv]

@@ -9,6 +9,7 @@ from typing import Any
 
 from cuvil.errors import ArtifactError, InputError, TargetError
 from cuvil.ir.signature import TensorSpec
+from cuvil.options import variant_of_environment
 from cuvil.package.bundle import held_packages
 from cuvil.package.format import Package, StrPath, open_package
 from cuvil.package.manifest import Manifest
@@ -184,4 +185,8 @@ def load_or_run(path: StrPath, threads: int | None = None) -> Artifact | Built:
         built = built_of(open_package(path))  # raises the same error for a damaged file
         if built.runner is None or built.runner.missing() is not None:
             raise
+        held = [v["name"] for v in built.manifest.extra.get("variants") or ()]
+        asked = variant_of_environment()
+        if held and asked and asked not in held:
+            raise  # there is no such variant anywhere
         return built
