@@ -78,8 +78,8 @@ EXPORT void finished(const int64_t* p, const float* x, const float* expand, cons
                      const float* project, const float* bias, float* y, const float* residual,
                      float*, float*, void* scratch, void* pool) {
   ChainArgs a = of(p, x, expand, filter, project, scratch, pool);
-  a.finish_expand = a.finish_depthwise = {bias, nullptr, -1, 2, true, false, nullptr};
-  a.finish = {bias, residual, -20, 30, true, false, nullptr};
+  a.finish_expand = a.finish_depthwise = {bias, nullptr, -1, 2, true, false, nullptr, nullptr};
+  a.finish = {bias, residual, -20, 30, true, false, nullptr, nullptr};
   a.y = y;
   chain_f32(a);
 }
