@@ -169,14 +169,11 @@ def _norm(c: Call) -> Value:
 
 
 def _logsumexp(c: Call) -> Value:
-    """max + log(sum(exp(x - max))), with an infinite maximum left out of the difference; -inf of
-    no elements."""
+    """max + log(sum(exp(x - max))), with an infinite maximum left out of the difference."""
     e, axes = c.e, c.axes("dim")
     x = e.cast(c.first, c.dtype)
     if x.type.rank == 0:
         return x
-    if any(x.type.shape[a] == 0 for a in axes):
-        return e.broadcast(e.scalar(-math.inf, c.dtype), c.shape)
     top = e.op("reduce_max", x, axes=tuple(axes), keepdims=True)
     safe = choose(c, e.op("isinf", top), e.scalar(0, c.dtype), top)
     total = e.op("reduce_sum", e.op("exp", e.map("sub", x, safe)), axes=tuple(axes), keepdims=True)
@@ -197,8 +194,6 @@ def _softmax(name: str) -> Rule:
 def _safe_softmax(c: Call) -> Value:
     """softmax in which a row of -inf gives zeros."""
     x, axis = c.e.cast(c.first, c.dtype), c.axis("dim")
-    if x.type.rank and x.type.shape[axis] == 0:
-        return x
     top = c.e.op("reduce_max", x, axes=(axis,), keepdims=True)
     hidden = c.e.with_scalar("eq", top, -math.inf)
     return choose(c, hidden, c.e.scalar(0, c.dtype), c.e.op("softmax", x, axis=axis))
