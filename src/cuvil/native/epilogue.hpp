@@ -33,7 +33,10 @@ struct Finish {
   uint16_t* half;
   const uint16_t* residual_half;
 
-  bool wanted() const { return bias || residual || clamped || half || residual_half; }
+  bool wanted() const {  // without branches: many kernels ask
+    return (uintptr_t(bias) | uintptr_t(residual) | uintptr_t(half) | uintptr_t(residual_half) |
+            clamped) != 0;
+  }
   // For a tile that begins `columns` to the right, and `offset` elements of c further on.
   Finish at(int64_t columns, int64_t offset) const {
     return {bias ? bias + columns : nullptr, residual ? residual + offset : nullptr, low, high,
