@@ -21,11 +21,17 @@ def reduce(c: Call, name: str, x: Value, axes: Sequence[int], keep: bool) -> Val
     return c.e.op(name, x, axes=tuple(axes), keepdims=keep)
 
 
-def filled(c: Call, x: Value, axes: Sequence[int]) -> Value:
-    """``x``, which has an extreme along ``axes``: none of them may be empty."""
+def _extremes(
+    c: Call, names: Sequence[str], x: Value, axes: Sequence[int], keep: bool
+) -> list[Value]:
+    """Reductions to an extreme each, along axes of at least one element."""
+    _need_elements(c, x, axes)
+    return [reduce(c, f"reduce_{name}", x, axes, keep) for name in names]
+
+
+def _need_elements(c: Call, x: Value, axes: Sequence[int]) -> None:
     for a in axes if x.type.rank else ():
         c.e.context.require(x.type.shape[a], ">=", 1, f"{c.name} of at least one element")
-    return x
 
 
 def _reduction(name: str) -> Rule:
@@ -53,10 +59,9 @@ def _extreme(name: str) -> Rule:
             axis = c.axis("dim")
             if x.type.rank == 0:
                 return [x, c.e.scalar(0, I64)]
-            value = reduce(c, f"reduce_{name}", filled(c, x, [axis]), [axis], keep)
+            [value] = _extremes(c, [name], x, [axis], keep)
             return [value, c.e.op(f"arg{name}", _ordered(c, x), axis=axis, keepdims=keep)]
-        axes = c.axes("dim")
-        return reduce(c, f"reduce_{name}", filled(c, x, axes), axes, keep)
+        return _extremes(c, [name], x, c.axes("dim"), keep)[0]
 
     return rule
 
@@ -68,8 +73,7 @@ def _ordered(c: Call, x: Value) -> Value:
 
 def _aminmax(c: Call) -> list[Value]:
     keep = bool(c.get("keepdim", False))
-    x, axes = c.first, c.axes("dim")
-    return [reduce(c, f"reduce_{n}", filled(c, x, axes), axes, keep) for n in ("min", "max")]
+    return _extremes(c, ("min", "max"), c.first, c.axes("dim"), keep)
 
 
 def _arg(name: str) -> Rule:
@@ -80,8 +84,9 @@ def _arg(name: str) -> Rule:
             return c.e.scalar(0, I64)
         if c.args.get("dim") is not None:
             axis = c.axis("dim")
-            return c.e.op(name, filled(c, x, [axis]), axis=axis, keepdims=keep)
-        x = filled(c, x, range(x.type.rank))
+            _need_elements(c, x, [axis])
+            return c.e.op(name, x, axis=axis, keepdims=keep)
+        _need_elements(c, x, range(x.type.rank))
         flat = c.e.reshape(x, [x.type.elements])
         out = c.e.op(name, flat, axis=0, keepdims=False)
         return c.e.reshape(out, c.shape)
@@ -155,8 +160,7 @@ def _norm(c: Call) -> Value:
     e = c.e
     size = e.op("abs", x)
     if math.isinf(order):
-        size = filled(c, size, axes)
-        return reduce(c, "reduce_max" if order > 0 else "reduce_min", size, axes, keep)
+        return _extremes(c, ["max" if order > 0 else "min"], size, axes, keep)[0]
     if order == 0:
         count = e.cast(e.with_scalar("ne", x, 0), c.dtype)
         return reduce(c, "reduce_sum", count, axes, keep)
