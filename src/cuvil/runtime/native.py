@@ -61,17 +61,9 @@ class NativeLibrary:
         """Raises ArtifactError if the image can't be loaded or is of another ABI version."""
         self._handle = _load_image(image)
         weakref.finalize(self, _ctypes.dlclose, self._handle).atexit = False
-        library = ctypes.CDLL("", handle=self._handle)
-        try:
-            for name, (result, arguments) in _FUNCTIONS.items():
-                function = getattr(library, name)
-                function.restype, function.argtypes = result, arguments
-        except AttributeError as error:
-            raise ArtifactError(f"the package's library is not a Cuvil model: {error}") from None
-        for name, (result, arguments) in _VARIANT_FUNCTIONS.items():
-            if hasattr(library, name):
-                function = getattr(library, name)
-                function.restype, function.argtypes = result, arguments
+        library = declared(ctypes.CDLL("", handle=self._handle), _FUNCTIONS, "run as a model")
+        if all(hasattr(library, name) for name in _VARIANT_FUNCTIONS):
+            declared(library, _VARIANT_FUNCTIONS, "asked for its variants")
         version = library.cuvil_abi_version()
         if version != ABI_VERSION:
             raise ArtifactError(
