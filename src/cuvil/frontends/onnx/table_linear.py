@@ -36,7 +36,8 @@ def _matmul(n: Node) -> Value:
 
 
 def gemm(n: Node) -> Value:
-    """alpha * A' * B' + beta * C (Gemm-13)."""
+    """alpha * A' * B' + beta * C (Gemm-13). C isn't read where beta is 0, as ONNX's reference has
+    it: what is no number in it stays out."""
     e = n.e
     a, b = n[0], n[1]
     trans_a, trans_b = bool(n.integer("transA", 0)), bool(n.integer("transB", 0))
@@ -49,7 +50,7 @@ def gemm(n: Node) -> Value:
         out = e.cast(out, F64)  # integers are scaled as floats, and truncated at the end
     if alpha != 1.0:
         out = e.with_scalar("mul", out, alpha)
-    if not n.has(2):
+    if not n.has(2) or beta == 0.0:
         return e.cast(out, kind)
     c = n[2] if n.version >= 7 else old_broadcast(n, out, n[2])
     c = e.cast(c, out.type.dtype)
