@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cuvil.errors import InvalidModelError
-from cuvil.frontends.onnx.node import Handler, Node
+from cuvil.frontends.onnx.node import Handler, Node, Refused
 from cuvil.frontends.onnx.run_time import Cut, cut_everywhere, halves, pads_of_axes
 from cuvil.frontends.onnx.run_time import pads as run_time_pads
 from cuvil.ir.core import Value
@@ -178,6 +178,13 @@ def _gather_elements(n: Node) -> Value:
 
 
 def _gather_nd(n: Node) -> Value:
+    last = n[1].type.shape[-1:]
+    if any(isinstance(depth, Expr) for depth in last):
+        raise Refused(
+            f"the last dimension of the indices is symbolic ({last[0]}), and it decides how many "
+            "dimensions the result has",
+            "give that dimension a size, in the model or in input_spec",
+        )
     return n.e.op("gather_nd", n[0], n[1], batch_dims=n.integer("batch_dims", 0) or None)
 
 

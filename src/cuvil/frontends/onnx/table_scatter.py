@@ -27,7 +27,12 @@ def _scatter_elements(n: Node) -> Value:
 
 
 def _scatter_nd(n: Node) -> Value:
-    return n.e.op("scatter_nd", n[0], n[1], n[2], reduction=_reduction(n))
+    """How many dimensions an index names follows from the ranks, where that size is symbolic."""
+    data, index, updates = n[0], n[1], n[2]
+    depth = data.type.rank + index.type.rank - 1 - updates.type.rank
+    if index.type.rank and 0 <= depth <= data.type.rank:
+        index = n.sized(index, index.type.rank - 1, depth, "the last dimension of the indices")
+    return n.e.op("scatter_nd", data, index, updates, reduction=_reduction(n))
 
 
 def _one_hot(n: Node) -> Value:
