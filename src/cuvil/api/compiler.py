@@ -85,7 +85,7 @@ class Compiler:
         self.target: Target = with_budgets(find_target(request.target), request.options)
         self.backend = BACKENDS[self.target.kind]
         self.cache = Cache(self.options.cache_dir, self.options.cache_bytes)
-        self.report: Report | None = None  # of verifying what was built anew
+        self.report: Report | None = None  # of verifying what was built anew, or nothing
         self.made: Made | None = None  # what was built anew
         asked = tuning_asked(self.request.options.get("tune"))
         # Of a run that is to measure, the table is there once it has, or was in the cache.
@@ -175,14 +175,16 @@ class Compiler:
         if path is not None and self.request.verify:
             # Models of one graph may differ: in what their own operators compute, for one.
             with self.stages.stage("verify"):
-                check_built(self._load(path), source, AGAIN_SECONDS)
+                again = check_built(self._load(path), source, AGAIN_SECONDS)
+                self.report = None if again.compared else again
         if path is None:
             elsewhere = until_loaded.enter_context(working_folder(self.cache))
             if elsewhere is not None:
                 self.options = replace(self.options, cache_dir=elsewhere)
                 self.cache, quick = Cache(elsewhere), None
             path = self.cache.put(key, lambda place: self._build_checked(source, place))
-        if quick is not None:
+        unknown = self.report is not None and not self.report.compared
+        if quick is not None and not unknown:  # else the next one would not say so
             self.cache.set_alias(quick, key)
         return path
 

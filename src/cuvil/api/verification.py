@@ -57,12 +57,12 @@ def check_built(
     fewest = versions if seconds >= BUILD_SECONDS else 1
     allowed = tolerance_of(source.module, source.precision)
     report = _compare_all(artifact.native, source, trials, *allowed, seconds, fewest=fewest)[0]
-    if not report.cases:
+    if not report.compared:
         log.warning("%s is not verified: the model refused all inputs made up for it; %s",
                     source.module.name, report.skipped[0])  # fmt: skip
     if isinstance(artifact, Artifact):
         report = with_host_steps(report, artifact, source.module, trials[0], source.examples)
-    if not report.passed:
+    if report.wrong:
         raise VerificationError(
             f"the artifact disagrees with its model; {report}",
             report,
@@ -98,11 +98,7 @@ def verify_artifact(
     report, trials = _compare_all(
         artifact.native, source, trials, atol, rtol, given=inputs is not None, strict=strict
     )
-    if not trials:
-        raise InputError(
-            f"nothing was compared: the model refused all made-up inputs; {report.skipped[0]}",
-            hint="give inputs that the model takes",
-        )
+    _need_compared(report)
     given = source.examples if inputs is None else named_inputs(artifact, inputs)
     least = min(trials, key=_elements)
     report = with_host_steps(report, artifact, source.module, least, given)
@@ -112,6 +108,15 @@ def verify_artifact(
         return report
     layers, verdict = check_layers_of(report, source, trials, atol, rtol)
     return replace(report, layers=layers, verdict=verdict)
+
+
+def _need_compared(report: Report) -> None:
+    """Raise InputError if the model took none of the inputs."""
+    if not report.compared:
+        raise InputError(
+            f"nothing was compared: the model refused all made-up inputs; {report.skipped[0]}",
+            hint="give inputs that the model takes",
+        )
 
 
 def _tolerances(source: Source, atol: float | None, rtol: float | None) -> tuple[float, float]:
@@ -140,7 +145,8 @@ def bisect_artifact(
     atol, rtol = _tolerances(source, atol, rtol)
     trials = _trials(artifact, source, inputs)
     native = artifact.native
-    trials = _compare_all(native, source, trials, atol, rtol, given=inputs is not None)[1]
+    report, trials = _compare_all(native, source, trials, atol, rtol, given=inputs is not None)
+    _need_compared(report)
     names = [s.name for s in native.outputs]
     wanted = [source.run(x) for x in trials]
     meant = [run_module(source.module, x) for x in trials]

@@ -29,6 +29,7 @@ from cuvil.runtime.profile import time_text
 from cuvil.runtime.save import FORMS, PACKAGE, forms_of, target_of_form
 from cuvil.target.registry import find_target, target_beside
 from cuvil.tune.table import read_table
+from cuvil.verify.report import NOT_VERIFIED
 
 
 @verb
@@ -150,8 +151,8 @@ def _outcome(
     if report is not None:
         shapes = counted(len(report.cases), "shape")
         verified = f"largest error {report.max_scaled:.1e} over {shapes}"
-        if not report.cases:
-            verified = "not verified: no inputs were found that the model takes"
+        if not report.compared:
+            verified = NOT_VERIFIED
     kernels = len(manifest.extra.get("kernels", ()))
     document = {
         "files": [os.fspath(file) for file in files],

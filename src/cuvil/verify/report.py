@@ -12,6 +12,7 @@ from cuvil.errors.words import counted
 from cuvil.verify.path_report import PathReport
 
 Array = np.ndarray[Any, Any]
+NOT_VERIFIED = "not verified: no inputs were found that the model takes"
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,8 @@ class LayerError:
 
 @dataclass(frozen=True)
 class Report:
-    """All outputs on all inputs tried; ``passed`` if every one is within tolerance.
+    """All outputs on all inputs tried; ``passed`` if every one is within tolerance, and there were
+    inputs to try.
 
     ``layers`` has every kernel of a layer by layer comparison, ``verdict`` what that comparison
     concludes. ``skipped`` are made-up inputs that the source itself refused, with its words;
@@ -81,8 +83,18 @@ class Report:
 
     @property
     def passed(self) -> bool:
+        return self.compared and not self.wrong
+
+    @property
+    def compared(self) -> bool:
+        """Whether the model took any of the inputs; without one nothing is known."""
+        return bool(self.cases)
+
+    @property
+    def wrong(self) -> bool:
+        """Whether something that was compared is beyond its tolerance."""
         gone = self.paths is None or self.paths.passed
-        return gone and all(e.passed for e in self.errors) and self.first_layer is None
+        return not gone or any(not e.passed for e in self.errors) or self.first_layer is not None
 
     @property
     def first_layer(self) -> LayerError | None:
@@ -93,6 +105,7 @@ class Report:
         """The same as plain data, for JSON; infinities as text."""
         return {
             "passed": self.passed,
+            "compared": self.compared,
             "max_scaled": _plain(self.max_scaled),
             "tolerance": dict(self.tolerance),
             "cases": list(self.cases),
@@ -114,9 +127,11 @@ class Report:
         return max((e.scaled for e in self.errors), default=0.0)
 
     def __str__(self) -> str:
-        outcome = "passed" if self.passed else "FAILED"
+        outcome = "FAILED" if self.wrong else "passed"
         worst = f"largest error {self.max_scaled:.2e} of output scale"
         lines = [f"{outcome}: {worst} over {counted(len(self.cases), 'case')}"]
+        if not self.compared and not self.wrong:
+            lines = [NOT_VERIFIED]
         lines += [
             f"  {e.name} {list(e.shape)}: {e.message or f'{e.excess} elements beyond tolerance'}, "
             f"worst {e.absolute:.3g} at {list(e.at)}"
