@@ -15,7 +15,8 @@ from cuvil.codegen import packing_rnn
 from . import harness_core as hc
 
 F64 = npt.NDArray[np.float64]
-I64, I32, F32, PTR = ctypes.c_int64, ctypes.c_int32, ctypes.c_float, ctypes.c_void_p
+I64, I32, PTR = ctypes.c_int64, ctypes.c_int32, ctypes.c_void_p
+F32, F64 = ctypes.c_float, ctypes.c_double
 KINDS = {"rnn": 0, "lstm": 1, "gru": 2}
 ACTIVATIONS = hc.words(
     "Sigmoid Tanh Relu LeakyRelu ThresholdedRelu ScaledTanh HardSigmoid Elu Softsign Softplus "
@@ -38,7 +39,7 @@ EXPORT void destroy(Pool* p) { pool_destroy(p); }
 
 
 class Function(ctypes.Structure):
-    _fields_ = [("kind", I32), ("alpha", F32), ("beta", F32)]
+    _fields_ = [("kind", I32), ("alpha", F64), ("beta", F64)]
 
 
 class Args(ctypes.Structure):

@@ -152,6 +152,15 @@ def _recurrent(name: str, rng: Rng) -> Iterator[Case]:
                  "rnn": ["relu"]}[name]  # fmt: skip
     more = {"activations": functions, **choices[-1]}
     yield _layer(rng, name, "float32", (4, 2, 3, 5), True, "forward", more)
+    each = len(functions)
+    turns = ("leaky_relu", "thresholded_relu", "scaled_tanh", "elu", "affine", "hard_sigmoid",
+             "softsign", "softplus", "sigmoid", "tanh")  # fmt: skip
+    for at, dtype in product(range(len(turns)), ("float32", "float64")):
+        named = [turns[(at + k) % len(turns)] for k in range(2 * each)]
+        numbers = {"alphas": [0.3 + 0.1 * k for k in range(2 * each)],
+                   "betas": [0.5 - 0.1 * k for k in range(2 * each)]}  # fmt: skip
+        more = {**choices[-1], "activations": named, **numbers}
+        yield _layer(rng, name, dtype, (3, 2, 2, 5), False, "bidirectional", more)
 
 
 def _layer(

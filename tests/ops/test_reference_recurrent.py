@@ -15,7 +15,12 @@ from tests.ops.onnx_run import run_onnx
 from tests.ops.values import Array, Case, case
 
 _NAMES = {"sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu", "hard_sigmoid": "HardSigmoid",
-          "softsign": "Softsign", "softplus": "Softplus"}  # fmt: skip
+          "softsign": "Softsign", "softplus": "Softplus", "leaky_relu": "LeakyRelu", "elu": "Elu",
+          "thresholded_relu": "ThresholdedRelu", "scaled_tanh": "ScaledTanh",
+          "affine": "Affine"}  # fmt: skip
+# Those that consume numbers: alpha alone, or beta too.
+_ALPHA = ("hard_sigmoid", "leaky_relu", "elu", "thresholded_relu", "scaled_tanh", "affine")
+_BETA = ("hard_sigmoid", "scaled_tanh", "affine")
 # Where ONNX wants each optional operand.
 _SLOTS = {"has_bias": 3, "has_seq_lens": 4, "has_h0": 5, "has_c0": 6, "has_peephole": 7}
 _ORDER = ("has_bias", "has_h0", "has_c0", "has_seq_lens", "has_peephole")
@@ -40,6 +45,11 @@ def _oracle(name: str, c: Case) -> list[Array] | None:
     attrs: dict[str, Any] = {"hidden_size": a["hidden"], "direction": a["direction"]}
     if a.get("activations"):
         attrs["activations"] = [_NAMES[f] for f in a["activations"]]
+        for key, to, reads in (("alphas", "alpha", _ALPHA), ("betas", "beta", _BETA)):
+            pairs = zip(a["activations"], a.get(key, ()), strict=False)
+            numbers = [v for f, v in pairs if f in reads]
+            if numbers:
+                attrs[f"activation_{to}"] = numbers
     if "clip" in a:
         attrs["clip"] = a["clip"]
     for flag in ("input_forget", "linear_before_reset"):
@@ -88,7 +98,9 @@ def test_a_sequence_of_length_0_gives_zeros() -> None:
 @pytest.mark.parametrize(
     ("attrs", "reason"),
     [({"direction": "both"}, "none of"), ({"activations": ["gelu"]}, "no activation 'gelu'"),
-     ({"activations": ["tanh", "tanh"]}, "2 activations"), ({"has_h0": True}, "4 operands"),
+     ({"activations": ["tanh", "tanh"]}, "2 activations"),
+     ({"activations": ["elu"], "alphas": [1.0, 2.0]}, "2 alphas for 1 activations"),
+     ({"has_h0": True}, "4 operands"),
      ({"hidden": 2}, "rnn: w")],
 )  # fmt: skip
 def test_wrong_layers_are_refused(attrs: dict[str, Any], reason: str) -> None:

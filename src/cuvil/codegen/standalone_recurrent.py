@@ -10,21 +10,12 @@ from cuvil.codegen.native_call import NativeCall, constant_array, flag, round_up
 from cuvil.codegen.packing_rnn import GATES, Kind
 from cuvil.ir.core import Op, Value
 from cuvil.ir.types import BF16, F32
-from cuvil.ops.recurrent import DEFAULTS, OPTIONAL
+from cuvil.ops.recurrent import OPTIONAL, gate_functions
 from cuvil.sym.expr import Dim, add, mul, product
 from cuvil.sym.facts import Facts
 from cuvil.target.base import Target
 
 _KINDS: Mapping[str, str] = {"lstm": "kLstm", "gru": "kGru", "rnn": "kRnn"}
-# Name in the operator to the native function and its two parameters (ops/recurrent.ACTIVATIONS).
-_FUNCTIONS: Mapping[str, tuple[str, str, str]] = {
-    "sigmoid": ("kSigmoid", "0.0f", "0.0f"),
-    "tanh": ("kTanh", "0.0f", "0.0f"),
-    "relu": ("kRelu", "0.0f", "0.0f"),
-    "hard_sigmoid": ("kHardSigmoid", "0.2f", "0.5f"),
-    "softsign": ("kSoftsign", "0.0f", "0.0f"),
-    "softplus": ("kSoftplus", "0.0f", "0.0f"),
-}
 
 
 def _gates(op: Op) -> int:
@@ -41,12 +32,10 @@ def _clip(op: Op) -> str:
 
 
 def _set_functions(call: NativeCall, op: Op) -> None:
-    each = len(DEFAULTS[op.short])
-    directions = 2 if op.attrs["direction"] == "bidirectional" else 1
-    names = op.attrs.get("activations") or DEFAULTS[op.short] * directions
-    for at, name in enumerate(names):
-        kind, alpha, beta = _FUNCTIONS[name]
-        call.set(f"functions[{at // each}][{at % each}]", f"{{cuvil::{kind}, {alpha}, {beta}}}")
+    for d, gates in enumerate(gate_functions(op.short, op.attrs)):
+        for at, (name, alpha, beta) in enumerate(gates):
+            kind = "k" + name.title().replace("_", "")
+            call.set(f"functions[{d}][{at}]", f"{{cuvil::{kind}, {alpha!r}, {beta!r}}}")
 
 
 class _Layer:

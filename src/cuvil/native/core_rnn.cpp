@@ -10,7 +10,7 @@ namespace {
 constexpr int64_t kWorthAThread = 100000;
 
 __attribute__((noinline)) void activate(const RnnFunction& f, float* x, int64_t n) {
-  const float a = f.alpha, b = f.beta;
+  const float a = float(f.alpha), b = float(f.beta);
   switch (f.kind) {
     case kSigmoid:
       for (int64_t i = 0; i < n; ++i) x[i] = sigmoid(x[i]);

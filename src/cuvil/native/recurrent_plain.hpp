@@ -31,16 +31,19 @@ struct PlainRecurrentArgs {
 
 template <class T>
 T plain_activation(const RnnFunction& f, T x) {
+  const T a = T(f.alpha), b = T(f.beta);
   switch (f.kind) {
     case kSigmoid: return sigmoid(x);
     case kTanh: return tanh(x);
     case kRelu: return relu(x);
-    case kHardSigmoid: {
-      const T y = T(0.2) * x + T(0.5);
-      return y < T(0) ? T(0) : y > T(1) ? T(1) : y;
-    }
+    case kLeakyRelu: return leaky_relu(x, a);
+    case kThresholdedRelu: return x <= a ? T(0) : x;
+    case kScaledTanh: return a * tanh(b * x);
+    case kHardSigmoid: return hard_sigmoid(x, a, b);
+    case kElu: return elu(x, a);
     case kSoftsign: return softsign(x);
-    default: return softplus(x);
+    case kSoftplus: return softplus(x);
+    default: return a * x + b;  // kAffine
   }
 }
 

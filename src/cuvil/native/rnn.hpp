@@ -17,7 +17,7 @@ enum RnnActivation : int32_t {
 };
 struct RnnFunction {
   int32_t kind;  // an RnnActivation
-  float alpha, beta;
+  double alpha, beta;
 };
 
 // One direction. Arrays of states are [batch][hidden], contiguous; null initial states are zero,

@@ -11,6 +11,7 @@ length 0 gives zeros. With ``out`` f32, x, w and r may be bf16; all else is f32 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -38,16 +39,55 @@ DEFAULTS: Mapping[str, tuple[str, ...]] = {
     "gru": ("sigmoid", "tanh"),
     "rnn": ("tanh",),
 }
-Function = Callable[[Array], Array]
 
-ACTIVATIONS: Mapping[str, Function] = {
-    "sigmoid": lambda x: 0.5 * (1 + np.tanh(0.5 * x)),
-    "tanh": np.tanh,
-    "relu": lambda x: np.maximum(x, 0),
-    "hard_sigmoid": lambda x: np.clip(0.2 * x + 0.5, 0, 1),
-    "softsign": lambda x: x / (1 + np.abs(x)),
-    "softplus": lambda x: np.logaddexp(x, 0),
+
+class Activation(NamedTuple):
+    """A gate's function f(x, alpha, beta), how many of the two it reads, and what they are if
+    nothing is said."""
+
+    run: Callable[[Array, float, float], Array]
+    reads: int = 0
+    alpha: float = 0.0
+    beta: float = 0.0
+
+
+# The functions of ONNX LSTM-22, GRU-22 and RNN-22.
+ACTIVATIONS: Mapping[str, Activation] = {
+    "sigmoid": Activation(lambda x, a, b: 0.5 * (1 + np.tanh(0.5 * x))),
+    "tanh": Activation(lambda x, a, b: np.tanh(x)),
+    "relu": Activation(lambda x, a, b: np.maximum(x, 0)),
+    "softsign": Activation(lambda x, a, b: x / (1 + np.abs(x))),
+    "softplus": Activation(lambda x, a, b: np.logaddexp(x, 0)),
+    "hard_sigmoid": Activation(lambda x, a, b: np.clip(a * x + b, 0, 1), 2, 0.2, 0.5),
+    "scaled_tanh": Activation(lambda x, a, b: a * np.tanh(b * x), 2, 1.0, 1.0),
+    "affine": Activation(lambda x, a, b: a * x + b, 2, 1.0, 0.0),
+    "leaky_relu": Activation(lambda x, a, b: np.where(x < 0, a * x, x), 1, 0.01),
+    "thresholded_relu": Activation(lambda x, a, b: np.where(x <= a, 0, x), 1, 1.0),
+    "elu": Activation(lambda x, a, b: np.where(x > 0, x, a * np.expm1(np.minimum(x, 0))), 1, 1.0),
 }
+
+
+class Gate(NamedTuple):
+    """An activation by name, with its two numbers."""
+
+    name: str
+    alpha: float
+    beta: float
+
+    def __call__(self, x: Array) -> Array:
+        return ACTIVATIONS[self.name].run(x, self.alpha, self.beta)
+
+
+def gate_functions(name: str, attrs: Attrs) -> list[list[Gate]]:
+    """The functions of each direction of a layer ``name`` (lstm, gru or rnn), as it says or by
+    default."""
+    each = len(DEFAULTS[name])
+    directions = 2 if attrs["direction"] == "bidirectional" else 1
+    names = attrs.get("activations") or DEFAULTS[name] * directions
+    alphas = attrs.get("alphas") or [ACTIVATIONS[n].alpha for n in names]
+    betas = attrs.get("betas") or [ACTIVATIONS[n].beta for n in names]
+    flat = [Gate(*one) for one in zip(names, alphas, betas, strict=True)]
+    return [flat[at : at + each] for at in range(0, len(flat), each)]
 
 
 def _named(values: Sequence[TensorType], attrs: Attrs) -> dict[str, TensorType]:
@@ -67,6 +107,12 @@ def _check_attrs(attrs: Attrs, name: str) -> int:
         if function not in ACTIVATIONS:
             known = ", ".join(ACTIVATIONS)
             raise InvalidModelError(f"{name} has no activation {function!r}", hint=f"use {known}")
+    for which in ("alphas", "betas"):
+        numbers = attrs.get(which)
+        if numbers and len(numbers) != len(functions or ()):
+            raise InvalidModelError(
+                f"{name}: {len(numbers)} {which} for {len(functions or ())} activations"
+            )
     return directions
 
 
@@ -136,9 +182,7 @@ class _Direction:
         self.c = wide(given.get("has_c0", start))[d]
         peephole = given.get("has_peephole")
         self.peephole = [] if peephole is None else np.split(wide(peephole)[d], 3)
-        functions = attrs.get("activations") or DEFAULTS[name] * (d + 1)
-        each = len(DEFAULTS[name])
-        self.functions = [ACTIVATIONS[f] for f in functions[d * each : (d + 1) * each]]
+        self.functions = gate_functions(name, attrs)[d]
         clip: float | None = attrs.get("clip")
         self.bound = np.inf if clip is None else clip
         self.attrs = attrs
@@ -239,7 +283,8 @@ def _cost(name: str) -> CostRule:
 
 _ATTRS = {
     "hidden": "int", "direction": "str", **dict.fromkeys(OPTIONAL, "bool?"),
-    "activations": "strs?", "clip": "float?", "out": "dtype?",
+    "activations": "strs?", "alphas": "floats?", "betas": "floats?", "clip": "float?",
+    "out": "dtype?",
 }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from cuvil.codegen.literals import literal
 from cuvil.codegen.native_call import constant_array, split_axis
 from cuvil.ir.core import Op
 from cuvil.ir.types import F32, I32, I64
-from cuvil.ops.recurrent import DEFAULTS, GATES, OPTIONAL
+from cuvil.ops.recurrent import ACTIVATIONS, GATES, OPTIONAL, gate_functions
 from cuvil.ops.windows import spatial_dims
 from cuvil.sym.expr import Dim
 from cuvil.sym.facts import Facts
@@ -153,10 +153,11 @@ class _Layer:
         ):  # fmt: skip
             if flag in self.optional:
                 call.line(f"layer.{name} = {call.input(self.optional[flag])} + {d * size};")
-        each = len(DEFAULTS[op.short])
-        named = op.attrs.get("activations") or DEFAULTS[op.short] * (d + 1)
-        for at, function in enumerate(named[d * each : (d + 1) * each]):
-            call.line(f"layer.functions[{at}] = cuvil_{function}_f32;")
+        for at, (name, alpha, beta) in enumerate(gate_functions(op.short, op.attrs)[d]):
+            call.line(f"layer.functions[{at}] = cuvil_gate_{name};")
+            if ACTIVATIONS[name].reads:
+                call.line(f"layer.alpha[{at}] = {c_text(literal(alpha, F32))};")
+                call.line(f"layer.beta[{at}] = {c_text(literal(beta, F32))};")
         call.line(f"cuvil_recurrent(&layer, {GATES[op.short]}, {_STEPS[op.short]});")
 
 

@@ -8,30 +8,47 @@ from typing import Any
 from cuvil.errors import InvalidModelError
 from cuvil.frontends.onnx.node import Handler, Node, Refused
 from cuvil.ir.core import Value
+from cuvil.ops.recurrent import ACTIVATIONS, DEFAULTS
 
-_NAMES = {
-    "sigmoid": "sigmoid", "tanh": "tanh", "relu": "relu", "hardsigmoid": "hard_sigmoid",
-    "softsign": "softsign", "softplus": "softplus",
-}  # fmt: skip
-_DEFAULTS = {"lstm": ("sigmoid", "tanh", "tanh"), "gru": ("sigmoid", "tanh"), "rnn": ("tanh",)}
+# ONNX writes LeakyRelu, and matches names without regard to case.
+_NAMES = {name.replace("_", ""): name for name in ACTIVATIONS}
 
 
-def _activations(n: Node, kind: str, directions: int) -> tuple[str, ...] | None:
-    names = n.attrs.get("activations")
-    if not names:
-        return None
-    out = []
-    for name in names:
+def _activations(n: Node, kind: str, directions: int) -> dict[str, Any]:
+    """The attributes activations, alphas and betas, without those that say the defaults."""
+    given = n.attrs.get("activations")
+    if not given:
+        return {}
+    names = []
+    for name in given:
         known = _NAMES.get(name.lower())
         if known is None:
             raise Refused(f"activation {name!r}", f"use one of {', '.join(_NAMES)}")
-        out.append(known)
-    alphas, betas = n.attrs.get("activation_alpha", []), n.attrs.get("activation_beta", [])
-    if "hard_sigmoid" in out and (any(a != 0.2 for a in alphas) or any(b != 0.5 for b in betas)):
-        near = all(abs(a - 0.2) < 1e-6 for a in alphas) and all(abs(b - 0.5) < 1e-6 for b in betas)
-        if not near:
-            raise Refused("HardSigmoid with alpha or beta of its own", "use alpha 0.2 and beta 0.5")
-    return None if tuple(out) == _DEFAULTS[kind] * directions else tuple(out)
+        names.append(known)
+    if tuple(names) == DEFAULTS[kind] * directions:
+        return {}
+    plain = [ACTIVATIONS[name] for name in names]
+    alphas = _numbers(n, "activation_alpha", names, [p.alpha if p.reads else None for p in plain])
+    betas = _numbers(n, "activation_beta", names, [p.beta if p.reads > 1 else None for p in plain])
+    return {"activations": tuple(names), "alphas": alphas, "betas": betas}
+
+
+def _numbers(
+    n: Node, attribute: str, names: Sequence[str], defaults: Sequence[float | None]
+) -> tuple[float, ...] | None:
+    """A number for each function; None for a default is a function that reads none. ONNX has them
+    consumed in the functions' order, by those that read one; None if all are the defaults."""
+    given = [float(v) for v in n.attrs.get(attribute, [])]
+    wanted = [d for d in defaults if d is not None]
+    if not wanted or not given:
+        return None
+    if len(given) > len(wanted) and len(set(given)) > 1:
+        raise Refused(
+            f"{len(given)} values of {attribute} for activations {', '.join(names)}",
+            f"give {len(wanted)}: one for each function that reads one, in their order",
+        )
+    left = iter(given)
+    return tuple(0.0 if d is None else next(left, d) for d in defaults)
 
 
 def _recurrent(kind: str, places: Sequence[tuple[str, int]]) -> Handler:
@@ -46,7 +63,7 @@ def _recurrent(kind: str, places: Sequence[tuple[str, int]]) -> Handler:
         attrs: dict[str, Any] = {
             "hidden": int(hidden),
             "direction": direction,
-            "activations": _activations(n, kind, directions),
+            **_activations(n, kind, directions),
             "clip": n.attrs.get("clip"),
         }
         operands = [e.transpose(n[0], (1, 0, 2)) if batch_first else n[0], n[1], n[2]]

@@ -9,15 +9,23 @@ from cuvil.frontends.onnx_export.maps import Writer
 from cuvil.frontends.onnx_export.scope import Scope
 from cuvil.ir.core import Op
 from cuvil.ir.types import BF16, F16, F32, I32
-from cuvil.ops.recurrent import OPTIONAL
+from cuvil.ops.recurrent import ACTIVATIONS, OPTIONAL, gate_functions
 
 # ONNX's places of the optional operands: bias, lengths, first h, first c, peepholes.
 _ORDER = ("has_bias", "has_seq_lens", "has_h0", "has_c0", "has_peephole")
-_FUNCTIONS: Mapping[str, str] = {
-    "sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu", "hard_sigmoid": "HardSigmoid",
-    "softsign": "Softsign", "softplus": "Softplus",
-}  # fmt: skip
 _RESULTS = {"lstm": 3, "gru": 2, "rnn": 2}
+
+
+def _activations(op: Op) -> dict[str, Any]:
+    """The functions' names, and the numbers of those that read any, one after the other."""
+    gates = [g for direction in gate_functions(op.short, op.attrs) for g in direction]
+    reads = [ACTIVATIONS[g.name].reads for g in gates]
+    given: dict[str, Any] = {
+        "activations": [g.name.title().replace("_", "") for g in gates],
+        "activation_alpha": [g.alpha for g, n in zip(gates, reads, strict=True) if n >= 1],
+        "activation_beta": [g.beta for g, n in zip(gates, reads, strict=True) if n >= 2],
+    }
+    return {name: values for name, values in given.items() if values}
 
 
 def _layer(scope: Scope, op: Op) -> list[str]:
@@ -38,7 +46,7 @@ def _layer(scope: Scope, op: Op) -> list[str]:
     if a["direction"] != "forward":
         given["direction"] = a["direction"]
     if a.get("activations"):
-        given["activations"] = [_FUNCTIONS[name] for name in a["activations"]]
+        given |= _activations(op)
     if a.get("clip") is not None:
         given["clip"] = a["clip"]
     for flag in ("linear_before_reset", "input_forget"):

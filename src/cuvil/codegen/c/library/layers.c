@@ -93,17 +93,68 @@ typedef struct {
   const float *x, *w, *r, *bias, *peephole, *h0, *c0;
   const int64_t *lengths;
   const int32_t *lengths32;
-  float (*functions[3])(float);
+  float (*functions[3])(float, float, float);
+  float alpha[3], beta[3];
   float *y, *h, *c, *scratch;
 } cuvil_layer;
 
-static inline float cuvil_relu_f32(float x) { return x < 0.0f ? 0.0f : x; }
+// A gate's activation: f(x, alpha, beta).
+static float cuvil_gate_sigmoid(float x, float alpha, float beta) {
+  (void)alpha;
+  (void)beta;
+  return cuvil_sigmoid_f32(x);
+}
 
-static inline float cuvil_softsign_f32(float x) { return x / (1.0f + cuvil_abs_f32(x)); }
+static float cuvil_gate_tanh(float x, float alpha, float beta) {
+  (void)alpha;
+  (void)beta;
+  return cuvil_tanh_f32(x);
+}
 
-static inline float cuvil_hard_sigmoid_f32(float x) {
-  const float y = 0.2f * x + 0.5f;
+static float cuvil_gate_relu(float x, float alpha, float beta) {
+  (void)alpha;
+  (void)beta;
+  return x < 0.0f ? 0.0f : x;
+}
+
+static float cuvil_gate_softsign(float x, float alpha, float beta) {
+  (void)alpha;
+  (void)beta;
+  return x / (1.0f + cuvil_abs_f32(x));
+}
+
+static float cuvil_gate_softplus(float x, float alpha, float beta) {
+  (void)alpha;
+  (void)beta;
+  return cuvil_softplus_f32(x);
+}
+
+static float cuvil_gate_hard_sigmoid(float x, float alpha, float beta) {
+  const float y = alpha * x + beta;
   return y < 0.0f ? 0.0f : (y > 1.0f ? 1.0f : y);
+}
+
+static float cuvil_gate_scaled_tanh(float x, float alpha, float beta) {
+  return alpha * cuvil_tanh_f32(beta * x);
+}
+
+static float cuvil_gate_affine(float x, float alpha, float beta) {
+  return alpha * x + beta;
+}
+
+static float cuvil_gate_leaky_relu(float x, float alpha, float beta) {
+  (void)beta;
+  return x < 0.0f ? alpha * x : x;
+}
+
+static float cuvil_gate_thresholded_relu(float x, float alpha, float beta) {
+  (void)beta;
+  return x <= alpha ? 0.0f : x;
+}
+
+static float cuvil_gate_elu(float x, float alpha, float beta) {
+  (void)beta;
+  return x > 0.0f ? x : alpha * cuvil_expm1_f32(x);
 }
 
 static inline float cuvil_clip(const cuvil_layer *a, float x) {
@@ -140,11 +191,12 @@ static void cuvil_lstm_step(const cuvil_layer *a, float *gates, float *state, fl
       i += peep[u] * cell[u];
       f += peep[2 * n + u] * cell[u];
     }
-    i = a->functions[0](cuvil_clip(a, i));
-    f = a->input_forget ? 1.0f - i : a->functions[0](cuvil_clip(a, f));
-    cell[u] = f * cell[u] + i * a->functions[1](cuvil_clip(a, c));
+    i = a->functions[0](cuvil_clip(a, i), a->alpha[0], a->beta[0]);
+    f = a->input_forget ? 1.0f - i : a->functions[0](cuvil_clip(a, f), a->alpha[0], a->beta[0]);
+    cell[u] = f * cell[u] + i * a->functions[1](cuvil_clip(a, c), a->alpha[1], a->beta[1]);
     if (peep) o += peep[n + u] * cell[u];
-    state[u] = a->functions[0](cuvil_clip(a, o)) * a->functions[2](cell[u]);
+    o = a->functions[0](cuvil_clip(a, o), a->alpha[0], a->beta[0]);
+    state[u] = o * a->functions[2](cell[u], a->alpha[2], a->beta[2]);
   }
 }
 
@@ -153,8 +205,8 @@ static void cuvil_gru_step(const cuvil_layer *a, float *gates, float *state, flo
   float *back = reset + n;
   cuvil_row_product(state, a->r, n, 2 * n, true, gates);
   for (ptrdiff_t u = 0; u < 2 * n; ++u) {
-    gates[u] = a->functions[0](
-        cuvil_clip(a, gates[u] + cuvil_bias_at(a, u) + cuvil_bias_at(a, 3 * n + u)));
+    const float sum = gates[u] + cuvil_bias_at(a, u) + cuvil_bias_at(a, 3 * n + u);
+    gates[u] = a->functions[0](cuvil_clip(a, sum), a->alpha[0], a->beta[0]);
   }
   for (ptrdiff_t u = 0; u < n; ++u)
     reset[u] = a->linear_before_reset ? state[u] : gates[n + u] * state[u];
@@ -162,8 +214,8 @@ static void cuvil_gru_step(const cuvil_layer *a, float *gates, float *state, flo
   for (ptrdiff_t u = 0; u < n; ++u) {
     const float sum = back[u] + cuvil_bias_at(a, 5 * n + u);
     const float add = a->linear_before_reset ? gates[n + u] * sum : sum;
-    const float new =
-        a->functions[1](cuvil_clip(a, gates[2 * n + u] + cuvil_bias_at(a, 2 * n + u) + add));
+    const float argument = gates[2 * n + u] + cuvil_bias_at(a, 2 * n + u) + add;
+    const float new = a->functions[1](cuvil_clip(a, argument), a->alpha[1], a->beta[1]);
     state[u] = (1.0f - gates[u]) * new + gates[u] * state[u];
   }
 }
@@ -173,8 +225,8 @@ static void cuvil_rnn_step(const cuvil_layer *a, float *gates, float *state, flo
   (void)unused;
   cuvil_row_product(state, a->r, n, n, true, gates);
   for (ptrdiff_t u = 0; u < n; ++u) {
-    state[u] =
-        a->functions[0](cuvil_clip(a, gates[u] + cuvil_bias_at(a, u) + cuvil_bias_at(a, n + u)));
+    const float sum = gates[u] + cuvil_bias_at(a, u) + cuvil_bias_at(a, n + u);
+    state[u] = a->functions[0](cuvil_clip(a, sum), a->alpha[0], a->beta[0]);
   }
 }
 
