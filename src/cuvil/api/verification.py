@@ -28,8 +28,9 @@ from cuvil.runners.built import Built
 from cuvil.runtime.arrays import is_torch_tensor
 from cuvil.runtime.artifact import Artifact
 from cuvil.verify.bisect import Culprit, bisect_build, bisect_meaning
-from cuvil.verify.branches import reach_branches
+from cuvil.verify.branches import reach_branches, with_loop_sizes
 from cuvil.verify.inputs import make_inputs
+from cuvil.verify.late_sizes import with_sizes_that_fit
 from cuvil.verify.ranges import integer_limits
 from cuvil.verify.report import OutputError, Report, compare
 from cuvil.verify.tolerance import movement, tolerance_of
@@ -189,10 +190,12 @@ def _trials(artifact: Artifact | Built, source: Source, inputs: Any) -> list[Map
     signature = artifact.manifest.signature
     rng = np.random.default_rng(0)
     limits = integer_limits(source.module)
-    trials = [
+    tried = sizes_to_try(artifact, source.examples)
+    made = [
         make_inputs(signature, sizes, source.examples, rng, limits)
-        for sizes in sizes_to_try(artifact, source.examples)
+        for sizes in with_loop_sizes(source.module, signature, source.examples, tried)
     ]
+    trials = with_sizes_that_fit(source.module, source.examples, made)
     more = reach_branches(source.module, signature, source.examples, limits, trials)
     if more.missed:
         log.info("verification reaches all but %s", ", ".join(more.missed))

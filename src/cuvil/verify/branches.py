@@ -16,12 +16,14 @@ from typing import Any
 import numpy as np
 
 from cuvil.errors import CuvilError
-from cuvil.ir.control import IF, Loop, is_control, lead_of, region_views, requirements
-from cuvil.ir.core import Block, Function, Module, Op, Value
+from cuvil.ir.control import FOR, IF, Loop, is_control, lead_of, region_views, requirements
+from cuvil.ir.core import Block, Module, Op, Value
 from cuvil.ir.signature import ConstraintSpec, Signature
 from cuvil.ops.numeric import is_float
 from cuvil.reference.interpreter import run_module
-from cuvil.verify.inputs import make_inputs, spread_of_sizes
+from cuvil.sym.expr import symbols_of
+from cuvil.verify.dependence import Dependence
+from cuvil.verify.inputs import allowed_sizes, make_inputs, spread_of_sizes
 
 Array = np.ndarray[Any, Any]
 Trial = dict[str, Array]
@@ -29,7 +31,6 @@ Change = Callable[[Array], Array]
 Settings = Mapping[str, Change]
 _SECONDS = 3.0
 _SIZES = 2
-_SMALL = 16
 
 
 @dataclass
@@ -115,7 +116,7 @@ class Search:
     def candidates(self, op: Op, block: Block) -> Iterator[tuple[Settings, Trial]]:
         """What leads into the region around, and then one more change of an input that the op's
         condition depends on."""
-        facts = _Facts()
+        facts = Dependence()
         for value in op.operands[: lead_of(op)]:
             facts.follow(value)
         names = [self.module.main.input_names[i] for i in sorted(facts.inputs)]
@@ -125,7 +126,7 @@ class Search:
             base = make_inputs(self.signature, sizes, self.examples, rng, self.limits)
             yield around, _changed(base, around)
             for name in names:
-                for change in facts.changes(base[name]):
+                for change in _changes(base[name], facts.constants):
                     settings = {**around, name: change}
                     yield settings, _changed(base, settings)
 
@@ -138,6 +139,31 @@ def _words(op: Op, block: Block) -> str:
     if op.name != IF:
         return f"the body of {op.loc}"
     return f"the {'then' if block is op.regions[0] else 'else'} branch of {op.loc}"
+
+
+def with_loop_sizes(
+    module: Module,
+    signature: Signature,
+    examples: Mapping[str, Array],
+    found: Sequence[dict[str, int]],
+) -> list[dict[str, int]]:
+    """Sizes to try with what the bodies of loops require, where they are run by sizes alone: others
+    are refused. The first stay if they are the examples' own."""
+    known = {s.name for s in signature.early}
+    loops = [op for op in module.main.body.ops if op.name == FOR]
+    asked = [
+        ConstraintSpec(str(c), c.origin)
+        for op in loops
+        for c in requirements(op.regions[0])
+        if c.symbols() | symbols_of(Loop(op).trips) <= known
+    ]
+    stricter = replace(signature, constraints=(*signature.constraints, *asked))
+    fitting = [sizes for sizes in found if allowed_sizes(stricter, sizes)]
+    more = _spread(signature, {}, asked) if len(fitting) < len(found) else []
+    if not more:
+        return list(found)
+    kept = [sizes for sizes in found[:1] if examples and sizes not in fitting]
+    return [*kept, *fitting, *(sizes for sizes in more if sizes not in fitting)]
 
 
 def _around(block: Block) -> Iterator[Op]:
@@ -174,64 +200,18 @@ def _spread(
         return []
 
 
-class _Facts:
-    """What a condition depends on: inputs by number, and small constants."""
-
-    def __init__(self) -> None:
-        self.inputs: set[int] = set()
-        self.constants: set[float] = set()
-        self._seen: set[int] = set()
-
-    def follow(self, value: Value) -> None:
-        """Add what ``value`` is computed from."""
-        todo = [value]
-        while todo:
-            current = todo.pop()
-            if id(current) in self._seen:
-                continue
-            self._seen.add(id(current))
-            op = current.op
-            if op is None:
-                todo += self._outer(current)
-            elif is_control(op):
-                todo += [r.terminator.operands[-len(op.results) + current.index]
-                         for r in op.regions]  # fmt: skip
-                todo += op.operands[: lead_of(op)]
-            elif op.short == "constant":
-                array = op.attrs["value"].array
-                if array.size <= _SMALL:
-                    self.constants |= {float(x) for x in array.reshape(-1)}
-            else:
-                todo += op.operands
-
-    def _outer(self, argument: Value) -> list[Value]:
-        """The values around a region that one of its arguments stands for."""
-        block = argument.owner
-        assert isinstance(block, Block)
-        if isinstance(block.parent, Function):
-            self.inputs.add(argument.index)
-        if not isinstance(block.parent, Op) or not is_control(block.parent):
-            return []
-        op = block.parent
-        first = int(op.name != IF)
-        if argument.index < first:
-            return []
-        found = [op.operands[lead_of(op) + argument.index - first]]
-        if op.name != IF and argument.index - first < Loop(op).carried:
-            found.append(Loop(op).next[argument.index - first])
-        return found
-
-    def changes(self, array: Array) -> Iterator[Change]:
-        """Ways to other values for an input of this type."""
-        if array.dtype == bool:
-            yield from (np.logical_not, np.zeros_like, np.ones_like)
-            return
-        if is_float(array):
-            yield from (np.negative, np.abs, lambda x: -np.abs(x), lambda x: x * 100, np.zeros_like)
-            numbers = [c + k for c in sorted(self.constants) for k in (0, 1, -1)]
-        else:
-            ends = np.iinfo(array.dtype)
-            near = {int(c) + k for c in self.constants if np.isfinite(c) for k in (0, 1, -1)}
-            numbers = [n for n in sorted(near | {0, 1, 100}) if ends.min <= n <= ends.max]
-        for number in numbers:
-            yield functools.partial(np.full_like, fill_value=number)
+def _changes(array: Array, constants: set[float]) -> Iterator[Change]:
+    """Ways to other values for an input of this type; ``constants`` are what it may be compared
+    with."""
+    if array.dtype == bool:
+        yield from (np.logical_not, np.zeros_like, np.ones_like)
+        return
+    if is_float(array):
+        yield from (np.negative, np.abs, lambda x: -np.abs(x), lambda x: x * 100, np.zeros_like)
+        numbers = [c + k for c in sorted(constants) for k in (0, 1, -1)]
+    else:
+        ends = np.iinfo(array.dtype)
+        near = {int(c) + k for c in constants if np.isfinite(c) for k in (0, 1, -1)}
+        numbers = [n for n in sorted(near | {0, 1, 100}) if ends.min <= n <= ends.max]
+    for number in numbers:
+        yield functools.partial(np.full_like, fill_value=number)
