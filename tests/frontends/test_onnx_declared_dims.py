@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -44,3 +47,26 @@ def test_nothing_is_split_by_sizes_that_are_data() -> None:
     proto = model(nodes, {"x": (FLOAT, (0, 3)), "s": (INT64, (2,))}, ["a", "b"])
     given = {"x": np.zeros((0, 3), np.float32), "s": np.array([0, 0])}
     assert [a.shape for a in run_module(capture_onnx(proto), given)] == [(0, 3), (0, 3)]
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [((3, 4), "(3, 4)"), (("b", 4), "('b', 4)"), ((2, 4), None)],
+)
+def test_a_spec_that_overrules_a_fixed_size_is_said(
+    spec: tuple[object, ...], said: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    proto = model([node("Relu", ["x"], ["y"])], {"x": (FLOAT, (2, 4))}, ["y"])
+    with caplog.at_level(logging.WARNING, "cuvil"):
+        capture(CompileRequest(proto, input_spec=[("x", None, spec)]))
+    line = f"input 'x' is compiled as {said}; the file fixes it at (2, 4)"
+    assert caplog.messages == ([] if said is None else [line])
+
+
+@pytest.mark.parametrize("suffix", [".so", ".wasm", ".c"])
+def test_what_was_compiled_is_no_model(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"net{suffix}"
+    path.write_bytes(b"")
+    with pytest.raises(InvalidModelError, match="what a model was compiled to") as caught:
+        cuvil.compile(path)
+    assert ".cuvilpkg" in caught.value.hint

@@ -30,6 +30,8 @@ DTYPE_NAMES: Mapping[str, str] = {
 }  # fmt: skip
 _DEFAULT_SIZE = 2
 PICTURES = (".html", ".svg", ".json")
+# What the targets write beside packages.
+_BUILT = (".so", ".wasm", ".mjs", ".c", ".h", ".ll", ".weights")
 
 
 @dataclass(frozen=True)
@@ -178,6 +180,11 @@ def _kind_of_path(path: str) -> str:
         raise InvalidModelError(
             f"{path} may hold a pickle, which Cuvil does not open",
             hint="load it in PyTorch and pass the module, or save it with torch.export.save",
+        )
+    if suffix in _BUILT:
+        raise InvalidModelError(
+            f"{path} is what a model was compiled to, not a model",
+            hint="compile to a .cuvilpkg, which can be inspected, verified and run",
         )
     raise InvalidModelError(f"{path} is no .onnx, .pt2 or TorchScript file")
 

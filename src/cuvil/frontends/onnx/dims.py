@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,6 +15,8 @@ from cuvil.sym.dim import Dim as NamedDim
 from cuvil.sym.expr import Dim, Expr, substitute, symbol, symbols_of
 from cuvil.sym.parse import asked_dim, parse_constraint, parse_dim
 from cuvil.sym.solver import require_satisfiable
+
+log = logging.getLogger("cuvil")
 
 Given = int | str | NamedDim | None
 _NAMELESS = re.compile(r"|\?|None|none|-?\d+|unk|unknown|dynamic")
@@ -55,6 +58,10 @@ class InputDims:
         self, tensor: str, declared: Sequence[Any], given: Mapping[int, Given]
     ) -> tuple[Dim, ...]:
         """The dims of one input; ``declared`` has int, str or None entries."""
+        asked = [d if given.get(axis) is None else given[axis] for axis, d in enumerate(declared)]
+        if any(isinstance(d, int) and d >= 0 and str(a) != str(d) for a, d in zip(asked, declared)):
+            words = "input %r is compiled as %s; the file fixes it at %s"
+            log.warning(words, tensor, tuple(asked), tuple(declared))
         return tuple(self._dim(tensor, axis, d, given.get(axis)) for axis, d in enumerate(declared))
 
     def _dim(self, tensor: str, axis: int, declared: Any, given: Given) -> Dim:
