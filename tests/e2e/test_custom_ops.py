@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -214,9 +215,18 @@ def test_a_changed_implementation_is_compiled_anew() -> None:
 
 
 def test_a_fault_in_the_source_is_shown() -> None:
-    cuvil.register_op("test::Bad", cxx="static float Bad(float x) { return y; }", fusion="map")
-    with pytest.raises(TargetError, match="undeclared identifier 'y'"):
+    """At its own line, whose count the include doesn't change; after it the unit's own begins."""
+    source = '#include "math.hpp"\nstatic float Bad(float x) {\n  return y;\n}'
+    cuvil.register_op("test::Bad", cxx=source, fusion="map")
+    with pytest.raises(TargetError, match="test::Bad:3:10: error: .*undeclared identifier 'y'"):
         cuvil.compile(_model("test", "Bad"), verify=False)
+    source = "static float Bad(float x, float y) { return x; }"
+    cuvil.register_op("test::Bad", cxx=source, fusion="map", replace=True)
+    with pytest.raises(TargetError, match=r"kernels0.cpp:(\d+):.*too few arg") as caught:
+        cuvil.compile(_model("test", "Bad"), verify=False)
+    number, line = re.findall(r"^ *(\d+) \| (.*test__Bad.*)$", str(caught.value), re.MULTILINE)[0]
+    unit = cuvil.dump_ir(_model("test", "Bad"), "cxx").split("// kernels0.cpp\n")[1].splitlines()
+    assert unit[int(number) - 1] == line
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
@@ -227,6 +237,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"python": print, "attrs": {"a": "tensor"}}, "the kind 'tensor'"),
     ({"cxx": "", "fusion": "map", "attrs": {"a": "str"}}, "must be a number"),
     ({"cxx": "", "function": "a b"}, "C\\+\\+ function's name"),
+    ({"cxx": "float other(float x) { return x; }"}, "has no function op"),
 ]
 
 

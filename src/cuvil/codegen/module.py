@@ -160,7 +160,10 @@ class _Generator:
             kernels = [self._texts[n][2] for n in chosen]
             includes = sorted({"kernel.hpp", *(i for k in kernels for i in k.includes)})
             text = "".join(f'#include "{i}"\n' for i in includes)
-            text += "".join(sorted({s for k in kernels for s in k.sources}))
+            given = sorted({s for k in kernels for s in k.sources})
+            if given:  # these count lines of their own
+                text += "".join(given)
+                text += f'#line {text.count(chr(10)) + 2} "kernels{unit // KERNELS_A_UNIT}.cpp"\n'
             text += "\nnamespace cuvil::model {\n"
             for name in chosen:
                 struct, body, _ = self._texts[name]

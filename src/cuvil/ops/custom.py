@@ -190,16 +190,23 @@ def _check(
             )
         if fusion == "map" and cxx is not None and kind not in ("bool", "int", "float"):
             raise InputError(f"attribute {key!r} of the map {name!r} must be a number")
+    entry = function or name.rsplit("::", 1)[-1]
+    if cxx is not None and not re.search(rf"\b{re.escape(entry)}\b", cxx):
+        raise InputError(
+            f"the source of operator {name!r} has no function {entry}",
+            hint="define it, or say which function it is with function=",
+        )
 
 
 def _wrapped(name: str, source: str) -> str:
-    """The source in a namespace of its own, its includes before it."""
+    """The source in a namespace of its own, its includes before it. The compiler's messages count
+    its lines, under the operator's name."""
     lines = source.splitlines()
     includes = [line for line in lines if line.lstrip().startswith("#include")]
-    body = [line for line in lines if not line.lstrip().startswith("#include")]
+    body = ["" if line in includes else line for line in lines]
     head = "".join(f"{line}\n" for line in includes)
     space = f"custom_{identifier(name)}"
-    inside = "\n".join(body)
+    inside = "\n".join([f'#line 1 "{name}"', *body])
     return f"{head}namespace {space} {{\nnamespace {{\n{inside}\n}}\n}}  // namespace {space}\n"
 
 
