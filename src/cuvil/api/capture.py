@@ -31,7 +31,8 @@ class Captured:
 
     ``examples`` are the example inputs, flat by name, where there are any; ``origin`` is what was
     captured: an ONNX model as it was given (with ``fixed_inputs`` bound), or a TorchSource.
-    ``settled`` runs a source that leaves positions of equal elements open, as a capture has them.
+    ``settled`` runs a source that leaves positions of equal elements open, as a capture has them;
+    ``exact`` one that rounds, in float64.
     """
 
     module: Module
@@ -39,6 +40,7 @@ class Captured:
     examples: dict[str, Array]
     origin: Any = None
     settled: Callable[[Mapping[str, Array]], list[Array]] | None = None
+    exact: Callable[[Mapping[str, Array]], list[Array]] | None = None
 
 
 def capture(request: CompileRequest) -> Captured:
@@ -173,4 +175,4 @@ def _capture_torch(request: CompileRequest) -> Captured:
     module = capture_torch(model, args, kwargs, dynamic, request.parsed_constraints, names)
     outputs = module.call.get("output_tree")
     source = TorchSource(model, args, kwargs, module.main.input_names, outputs)
-    return Captured(module, source.run, source.examples, source, source.settled)
+    return Captured(module, source.run, source.examples, source, source.settled, source.exact)

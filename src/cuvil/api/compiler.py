@@ -209,6 +209,7 @@ class Compiler:
                 capturing=lambda _: captured,
             ).run(),
             captured.settled,
+            captured.exact,
         )
 
     def build(

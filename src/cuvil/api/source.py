@@ -24,7 +24,7 @@ class Source:
     that was captured. ``profiled`` builds it once more, to be profiled, for a number of threads;
     ``retarget`` compiles it for the target of another form, with all else as it was.
     ``settled`` is ``run`` with the positions of equal elements as the module has them, where the
-    source leaves them open.
+    source leaves them open; ``exact`` is ``run`` in float64, where the source rounds as it runs.
     """
 
     module: Module
@@ -38,6 +38,7 @@ class Source:
     precision: str = "f32"
     retarget: Callable[[str], Any] | None = None
     settled: Callable[[Mapping[str, Array]], list[Array]] | None = None
+    exact: Callable[[Mapping[str, Array]], list[Array]] | None = None
 
 
 class DeferredSource(Source):

@@ -13,11 +13,12 @@ import numpy as np
 
 from cuvil.api.advice import advice
 from cuvil.api.host_check import with_host_steps
+from cuvil.api.judging import Notes, case_text, expected_of, judged
 from cuvil.api.layer_check import check_layers_of
 from cuvil.api.path_check import check_paths
 from cuvil.api.source import Source
 from cuvil.api.variant_check import in_turn, sizes_to_try
-from cuvil.errors import CuvilError, InputError, InvalidModelError, VerificationError
+from cuvil.errors import InputError, VerificationError
 from cuvil.errors.arguments import FLAG, NUMBER, check_all, of_type
 from cuvil.errors.words import counted, shown, were_given
 from cuvil.ir.core import Module
@@ -33,7 +34,7 @@ from cuvil.verify.inputs import make_inputs
 from cuvil.verify.late_sizes import with_sizes_that_fit
 from cuvil.verify.ranges import integer_limits
 from cuvil.verify.report import OutputError, Report, compare
-from cuvil.verify.tolerance import movement, tolerance_of
+from cuvil.verify.tolerance import tolerance_of
 
 log = logging.getLogger("cuvil")
 
@@ -257,112 +258,26 @@ def _compare_all(
     """
     errors: list[OutputError] = []
     used: list[Mapping[str, Array]] = []
-    skipped: list[str] = []
-    ill: list[str] = []
+    notes = Notes()
     start, spent, previous = time.monotonic(), 0.0, 1
     for inputs in trials:
         grown = _elements(inputs) / max(1, previous)
         if len(used) >= fewest and time.monotonic() - start + spent * grown > seconds:
             break
         begin, previous = time.monotonic(), _elements(inputs)
-        expected = _expected(source, inputs, given, skipped)
+        expected = expected_of(source, inputs, given, notes)
         if expected is None:
             continue
-        errors += _judged(artifact, source, inputs, expected, (atol, rtol), ill, strict)
+        errors += judged(artifact, source, inputs, expected, (atol, rtol), notes, strict)
         spent = time.monotonic() - begin
         used.append(inputs)
-    cases = tuple(map(_case, used))
+    cases = tuple(map(case_text, used))
     tolerance = {"atol": atol, "rtol": rtol}
     report = Report(
-        tuple(errors), tolerance, cases, skipped=tuple(skipped), ill_conditioned=tuple(ill)
-    )
+        tuple(errors), tolerance, cases, skipped=tuple(notes.skipped),
+        ill_conditioned=tuple(notes.ill), source_off=tuple(notes.off),
+    )  # fmt: skip
     return report, used
-
-
-def _judged(
-    artifact: Artifact | Built,
-    source: Source,
-    inputs: Mapping[str, Array],
-    expected: Sequence[Array],
-    tolerance: tuple[float, float],
-    ill: list[str],
-    strict: bool,
-) -> list[OutputError]:
-    """The artifact's errors on these inputs; a note in ``ill`` where rounding excuses them."""
-    names = [s.name for s in artifact.outputs]
-    outputs = artifact.run(inputs)
-    found = [outputs[n] for n in names]
-    plain = compare(names, expected, found, *tolerance)
-    if all(e.passed for e in plain):
-        return plain
-    settled = _settled(source, inputs)
-    if settled is not None:
-        kept = compare(names, settled, found, *tolerance)
-        if all(e.passed for e in kept):
-            return kept
-    if strict:
-        return plain
-    allowed = _allowed(artifact, source, inputs)
-    again = compare(names, expected, found, *tolerance, allowed) if allowed else plain
-    if not all(e.passed for e in again):
-        return plain
-    worst = max(e.scaled for e in plain)
-    text = f"{_case(inputs)}: off by {worst:.2e} of scale, within 4 times what one unit of rounding"
-    ill.append(f"{text} does")
-    log.info("ill-conditioned inputs: %s", ill[-1])
-    return again
-
-
-def _case(inputs: Mapping[str, Array]) -> str:
-    return ", ".join(f"{n}{list(a.shape)}" for n, a in inputs.items())
-
-
-def _expected(
-    source: Source, inputs: Mapping[str, Array], given: bool, skipped: list[str]
-) -> list[Array] | None:
-    """The source's outputs; None, with a note in ``skipped``, where it refuses made-up inputs."""
-    try:
-        return source.run(inputs)
-    except Exception as error:  # whatever a model's own code raises
-        own = given or (bool(source.examples) and all(
-            name in source.examples and source.examples[name].shape == array.shape
-            for name, array in inputs.items()
-        ))  # fmt: skip
-        words = next(iter(str(error).splitlines()), "")
-        text = f"the model itself raises {type(error).__name__} on {_case(inputs)}: {words}"
-        if not own:
-            log.info("verification skips a size: %s", text)
-            skipped.append(text)
-            return None
-        if isinstance(error, CuvilError):
-            raise
-        raise InvalidModelError(
-            text, hint="give example inputs that the model takes", stage="verify"
-        ) from error
-
-
-def _settled(source: Source, inputs: Mapping[str, Array]) -> list[Array] | None:
-    """The source's outputs where equal elements keep their order; None where it has no such."""
-    ordered = any(op.short == "topk" for op in source.module.main.walk())
-    if source.settled is None or not ordered:
-        return None
-    try:
-        return source.settled(inputs)
-    except Exception as error:  # whatever torch raises of a model that its modes can't follow
-        log.info("the model can't be run with equal elements in their order: %s", error)
-        return None
-
-
-def _allowed(
-    artifact: Artifact | Built, source: Source, inputs: Mapping[str, Array]
-) -> list[Array] | None:
-    """How far rounding alone moves the source here; None where that can't be told."""
-    try:
-        symbols = artifact.symbols_for(inputs)
-        return movement(source.module, source.run, inputs, symbols, source.precision)
-    except Exception as error:  # as in _expected: a moved input may be one that the model refuses
-        log.info("how far rounding moves the model can't be told: %s", error)
-        return None
 
 
 def _elements(inputs: Mapping[str, Array]) -> int:

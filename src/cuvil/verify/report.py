@@ -69,7 +69,8 @@ class Report:
     concludes. ``skipped`` are made-up inputs that the source itself refused, with its words;
     ``paths`` is what :mod:`cuvil.verify.paths` found, if asked for.
     ``ill_conditioned`` are cases where rounding alone moves the source beyond the tolerance,
-    which were judged by how far it moves.
+    which were judged by how far it moves. ``source_off`` are cases where the source is off, and in
+    float64 gives what the artifact does.
     """
 
     errors: tuple[OutputError, ...] = ()
@@ -79,6 +80,7 @@ class Report:
     verdict: str = ""
     skipped: tuple[str, ...] = ()
     ill_conditioned: tuple[str, ...] = ()
+    source_off: tuple[str, ...] = ()
     paths: PathReport | None = None
 
     @property
@@ -111,6 +113,7 @@ class Report:
             "cases": list(self.cases),
             "skipped": list(self.skipped),
             "ill_conditioned": list(self.ill_conditioned),
+            "source_off": list(self.source_off),
             "outputs": [_error_dict(e) for e in self.errors],
             "layers": [
                 {"kernel": x.kernel, "name": x.name, "ops": list(x.ops), "place": x.place,
@@ -139,6 +142,7 @@ class Report:
             if not e.passed
         ]
         lines += [f"  ill-conditioned inputs: {case}" for case in self.ill_conditioned]
+        lines += [f"  the model itself is off: {case}" for case in self.source_off]
         lines += [f"  skipped: {case}" for case in self.skipped]
         if self.layers:
             wrong = sum(not layer.passed for layer in self.layers)

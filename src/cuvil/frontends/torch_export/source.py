@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ from cuvil.frontends.torch_export.tree import Json, TreeBuilder, rebuild
 from cuvil.frontends.torch_export.weights import dtype_from_torch, to_numpy, to_tensor
 from cuvil.frontends.torchscript.replay import fresh
 
+_MOST_DOUBLED = 1 << 28  # parameters, 2 GB of them
+_Program = torch.export.ExportedProgram
 _NUMBERS = {bool: torch.bool, int: torch.int64, float: torch.float64}
 
 
@@ -44,11 +47,11 @@ def run_eager(
     """
     # Torch's own fast paths leave padded rows as zeros; a capture has the plain computation.
     fast = torch.backends.mha.get_fastpath_enabled()
-    module = model.module() if isinstance(model, torch.export.ExportedProgram) else model
+    module = model.module() if isinstance(model, _Program) else model
     if isinstance(module, torch.jit.ScriptModule):
         module = fresh(module)
     training = [m for m in module.modules() if m.training] if hasattr(module, "modules") else []
-    if training and not isinstance(model, torch.export.ExportedProgram):
+    if training and not isinstance(model, _Program):
         module.eval()
     try:
         torch.backends.mha.set_fastpath_enabled(False)
@@ -58,7 +61,7 @@ def run_eager(
         torch.backends.mha.set_fastpath_enabled(fast)
         for m in training:
             m.training = True
-    if isinstance(model, torch.export.ExportedProgram):
+    if isinstance(model, _Program):
         return [to_numpy(x) for x in pytree.tree_leaves(out) if isinstance(x, torch.Tensor)]
     builder = TreeBuilder()
     builder.flatten(out if tree is None else _with_tensors(tree, out))
@@ -78,6 +81,11 @@ def _with_tensors(tree: Json, value: Any) -> Any:
     return value
 
 
+def _doubled(value: Any) -> Any:
+    floating = isinstance(value, torch.Tensor) and value.is_floating_point()
+    return value.double() if floating else value
+
+
 class TorchSource:
     """Runs the model on flat inputs by name, in the order the artifact takes them.
 
@@ -92,7 +100,7 @@ class TorchSource:
         self.model = model
         self.outputs = outputs
         self.names = list(names)
-        if not args and not kwargs and isinstance(model, torch.export.ExportedProgram):
+        if not args and not kwargs and isinstance(model, _Program):
             args, kwargs = model.example_inputs or ((), {})
         self.call = (tuple(args), dict(kwargs))
         builder = TreeBuilder()
@@ -112,6 +120,22 @@ class TorchSource:
         """As ``run``, where the positions of equal elements are those that a capture gives."""
         with EqualKeepOrder():
             return self.run(inputs)
+
+    def exact(self, inputs: Mapping[str, Any]) -> list[Any]:
+        """As ``run``, with parameters, inputs and new tensors in float64 instead of what the model
+        computes in: what it is an approximation of. Raises what torch raises of a model that its
+        own casts keep from that, and ValueError for one that is too large to be copied."""
+        module = self.model.module() if isinstance(self.model, _Program) else self.model
+        if sum(p.numel() for p in module.parameters()) > _MOST_DOUBLED:
+            raise ValueError("it is too large")
+        args, kwargs = self.arguments(inputs)
+        wide = pytree.tree_map(_doubled, (args, kwargs))
+        usual = torch.get_default_dtype()
+        try:
+            torch.set_default_dtype(torch.float64)
+            return run_eager(copy.deepcopy(module).double(), *wide, self.outputs)
+        finally:
+            torch.set_default_dtype(usual)
 
     def arguments(self, inputs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Arguments and keyword arguments of the model for inputs given as arrays by name."""
