@@ -20,6 +20,7 @@ from cuvil.sym.equality import as_choice
 from cuvil.sym.expr import Dim, Expr, add, mul, symbol
 from cuvil.sym.facts import Facts
 from cuvil.sym.known import KnownFacts
+from cuvil.sym.plain import plain
 
 Array = np.ndarray[Any, Any]
 Attrs = Mapping[str, Any]
@@ -68,7 +69,16 @@ class ShapeContext:
                 hint="check the shapes that reach this operator",
             )
         if known is None and not self._proved(constraint) and constraint not in self.constraints:
-            self.constraints.append(constraint)
+            for part in self._plainly(constraint):
+                if not self._proved(part) and part not in self.constraints:
+                    self.constraints.append(part)
+
+    def _plainly(self, constraint: Constraint) -> tuple[Constraint, ...]:
+        """What it comes to within the bounds of its symbol."""
+        names = constraint.symbols()
+        low, high = self.symbols.get(next(iter(names)), (0, None)) if len(names) == 1 else (0, None)
+        found = plain(constraint, low, high)
+        return (constraint,) if found is None else found
 
     def _proved(self, constraint: Constraint) -> bool:
         difference = add(constraint.left, mul(constraint.right, -1))

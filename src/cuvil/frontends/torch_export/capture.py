@@ -25,6 +25,7 @@ from cuvil.frontends.torch_export.guards import (
     outputs_agree,
     settle_small,
     sort_guards,
+    strongest,
 )
 from cuvil.frontends.torch_export.naming import Naming, input_shapes
 from cuvil.frontends.torch_export.program import (
@@ -225,12 +226,12 @@ class _Capture:
         # The bounds of a number that nothing else reads hold only if it is read to check them.
         unread = unread_symbols(module.main)
         asserted = [c for c in converter.assumed if c.symbols() & unread]
-        module.main.constraints = list(dict.fromkeys([*known, *asserted])) + [
+        module.main.constraints = strongest([*dict.fromkeys([*known, *asserted])] + [
             c for c in module.main.constraints
             if c not in known and c not in asserted
             and not implied(c, Facts(emitter.context.symbols))  # without c itself
             and not follows(c, known, emitter.context.symbols)
-        ]  # fmt: skip
+        ])  # fmt: skip
         return converter, module
 
     def _names(self, count: int) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +13,12 @@ from cuvil.frontends.torch_export.symbols import TorchSymbols, Untranslatable, i
 from cuvil.sym.constraint import Constraint
 from cuvil.sym.expr import APPLY, Dim, mul, substitute, symbol
 from cuvil.sym.facts import Facts
+from cuvil.sym.plain import plain
 from cuvil.sym.solver import require_satisfiable
 
 Bounds = dict[str, tuple[int, "int | None"]]
 SMALL = 4  # sizes below it are tried, where a guard excludes only such
+MOST_SPECIAL = 16  # so are those below what a special case of an operator excludes, up to this
 
 
 def collect_guards(
@@ -88,14 +90,15 @@ def sort_guards(
     guards: Sequence[Constraint], bounds: Bounds, origins: Mapping[str, str], *, movable: bool
 ) -> Kept:
     """Drop what the bounds imply and narrow the bounds by what is firm. Where the guards are
-    ``movable`` (the model can be run again), those that exclude only sizes below 4 are set aside.
+    ``movable`` (the model can be run again), those that exclude only sizes below 4, or a special
+    case of an operator, are set aside.
     """
     given = dict(bounds)
     facts = Facts(bounds)
     larger = _raised(bounds, SMALL)
     firm: list[Constraint] = []
     small: list[Constraint] = []
-    for guard in guards:
+    for guard, special in _in_plain_words(guards, bounds):
         if implied(guard, facts) or guard in firm or (guard in small and not guard.asked):
             continue
         if guard.known() is False:
@@ -103,7 +106,7 @@ def sort_guards(
                 f"the model needs {guard}, which never holds", where=guard.origin,
                 hint="give the dims other names or bounds, or change that line",
             )
-        if movable and not guard.asked and implied(guard, larger):
+        if movable and not guard.asked and (special or implied(guard, larger)):
             small.append(guard)
         elif guard.asked or not follows(guard, firm, bounds):
             firm.append(guard)
@@ -113,7 +116,41 @@ def sort_guards(
                 require_satisfiable(firm, given, origins=origins)
                 raise
             facts = Facts(bounds)
-    return Kept(firm, [g for g in small if not implied(g, facts)])
+    return Kept(strongest(firm), [g for g in small if not implied(g, facts)])
+
+
+def strongest(rules: Sequence[Constraint]) -> list[Constraint]:
+    """The rules without lower bounds of a symbol that another one has higher."""
+    least: dict[Dim, int] = {}
+    for rule in rules:
+        if rule.relation == ">=" and isinstance(rule.right, int):
+            least[rule.left] = max(rule.right, least.get(rule.left, rule.right))
+    return [
+        rule for rule in rules
+        if rule.asked or rule.relation != ">=" or least.get(rule.left, rule.right) == rule.right
+    ]  # fmt: skip
+
+
+def _in_plain_words(
+    guards: Sequence[Constraint], bounds: Bounds
+) -> Iterator[tuple[Constraint, bool]]:
+    """What each guard comes to within the bounds, as they are when it is asked for; and whether
+    it only leaves out a few sizes that are a special case of an operator."""
+    for guard in guards:
+        names = guard.symbols()
+        low, high = bounds.get(next(iter(names)), (0, None)) if len(names) == 1 else (0, None)
+        parts = None if guard.asked else plain(guard, low, high)
+        beyond = guard.relation == "!=" and len(names) == 1
+        special = beyond and plain(guard, max(low, MOST_SPECIAL + 1), high) == ()
+        for part in (guard,) if parts is None else parts:
+            yield part, special
+
+
+def _above_excluded(name: str, guards: Sequence[Constraint]) -> int:
+    """The size from which on no guard excludes one, as far as they are tried."""
+    own = [g for g in guards if g.symbols() == {name}]
+    failing = [s for s in range(MOST_SPECIAL + 1) for g in own if not g.holds({name: s})]
+    return max(SMALL, *(s + 1 for s in failing), 0)
 
 
 Agrees = Callable[[Mapping[str, int]], bool]
@@ -138,10 +175,12 @@ def settle_small(
     lowest: dict[str, int] = {}
     for name in sorted({n for g in small for n in g.symbols()}):
         low, high = bounds[name]
-        for size in range(SMALL - 1, low - 1, -1):
+        for size in range(_above_excluded(name, small) - 1, low - 1, -1):
             if high is not None and size > high:
                 continue
             trial = {**sizes, name: size}
+            if not _holding(firm, trial):
+                continue  # refused anyway
             if not agrees(trial):
                 if size > sizes[name] and _holding(small, trial):
                     continue  # the data of an example of this size, not the program, is at fault
@@ -156,7 +195,8 @@ def settle_small(
 
 
 def _holding(guards: Sequence[Constraint], sizes: Mapping[str, int]) -> bool:
-    return all(g.symbols() <= sizes.keys() and g.holds(sizes) for g in guards)
+    """Whether all that speak of these sizes alone hold."""
+    return all(g.holds(sizes) for g in guards if g.symbols() <= sizes.keys())
 
 
 def _quick(
@@ -169,7 +209,7 @@ def _quick(
         for candidate in (SMALL + 1, 8, 16, 32, 64):
             inside = low <= candidate < size and (high is None or candidate <= high)
             table = {**chosen, name: candidate}
-            if inside and all(c.holds(table) for c in firm if c.symbols() <= table.keys()):
+            if inside and _holding(firm, table):
                 chosen = table
                 break
     return chosen if chosen == sizes or agrees(chosen) else sizes

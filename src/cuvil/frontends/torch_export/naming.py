@@ -28,12 +28,13 @@ class Naming:
 
     def __init__(self, traced: Traced) -> None:
         self.traced = traced
-        self.symbols = TorchSymbols(traced.program.range_constraints)
+        self.env = shape_env(traced.program)
+        example = getattr(self.env, "backed_var_to_val", {})
+        self.symbols = TorchSymbols(traced.program.range_constraints, example)
         self.bounds: Bounds = dict(traced.spec.bounds)
         self.constraints: list[Constraint] = []
         self.aliases: dict[str, Dim] = {}
         self.equal: list[Constraint] = []  # what makes each alias the dim that it is
-        self.env = shape_env(traced.program)
         self.shapes = input_shapes(traced)
         self._wanted = [
             (index, axis, dim)

@@ -39,12 +39,16 @@ class TorchSymbols:
     ``assumed`` are conditions under which the dims given so far are right. ``ranges`` are the
     values that torch knows a symbol to have, by its name. ``bounded`` are late symbols whose
     upper end Cuvil knows better: torch takes it from one operand before that is broadcast.
+    ``example`` are the sizes that torch traced with, by its symbols.
     """
 
-    def __init__(self, ranges: Mapping[Any, Any] | None = None) -> None:
+    def __init__(
+        self, ranges: Mapping[Any, Any] | None = None, example: Mapping[Any, Any] | None = None
+    ) -> None:
         self.table: dict[str, Dim] = {}
         self.assumed: list[Constraint] = []
         self.bounded: set[str] = set()
+        self.example = dict(example or {})
         self.place = ""  # what is being translated
         self.ranges = {str(key): span for key, span in (ranges or {}).items()}
 
@@ -127,6 +131,13 @@ class TorchSymbols:
         if any(by in atom.args[1:] for atom in atoms) and rule not in self.assumed:
             self.assumed.append(rule)
 
+    def _likely(self, condition: Any) -> tuple[bool, bool]:
+        """Sorts conditions: first those that hold for the example's sizes, and do so for others."""
+        holds = condition.xreplace(self.example) == sympy.true
+        one_size = isinstance(condition, sympy.Eq) and any(a.is_Integer for a in condition.args)
+        lone = one_size and any(isinstance(a, sympy.Symbol) for a in condition.args)
+        return not holds, lone
+
     def _product(self, expression: Any) -> Dim:
         """A product whose rational coefficient is an exact division (torch's CleanDiv)."""
         coefficient, rest = expression.as_coeff_Mul()
@@ -193,18 +204,19 @@ class TorchSymbols:
         """A boolean sympy expression as constraints that all must hold. Raises Untranslatable.
 
         Of an alternative, one branch that is known to hold is enough (no constraint); otherwise
-        the first that isn't known to fail is demanded, which may refuse more than torch would,
-        and never less.
+        one that holds for the example's sizes is demanded, which may refuse more than torch
+        would, and never less.
         """
         if condition in (True, sympy.true):
             return []
         if isinstance(condition, sympy.And):
             return [c for arg in condition.args for c in self.constraints(arg, origin)]
         if isinstance(condition, sympy.Or):
-            branches = [self.constraints(arg, origin) for arg in condition.args]
-            branches.sort(key=lambda b: sum(c.known() is not True for c in b))
+            args = sorted(condition.args, key=self._likely)
+            branches = [self.constraints(arg, origin) for arg in args]
             possible = [b for b in branches if all(c.known() is not False for c in b)]
-            return possible[0] if possible else branches[0]
+            sure = [b for b in possible if all(c.known() is True for c in b)]
+            return (sure or possible or branches)[0]
         if isinstance(condition, sympy.Not):
             inner = self.constraints(condition.args[0], origin)
             if len(inner) != 1:
