@@ -33,6 +33,7 @@ from cuvil.frontends.torch_export import (  # noqa: F401  (all are found by thei
     table_shape,
     table_slice,
     table_special,
+    table_strided,
     table_svd,
     table_write,
 )

@@ -15,6 +15,29 @@ def _reshape(c: Call) -> Value:
     return c.e.reshape(c.first, c.shape)
 
 
+def _keeps_ones(c: Call) -> None:
+    """Torch traces a squeeze of a dynamic size as if that were not 1; it is required to be so."""
+    x = c.first
+    if c.metas[0].dim() != x.type.rank - sum(x.type.shape[a] == 1 for a in _squeezed(c)):
+        return  # torch knows the size to be 1
+    for axis in _squeezed(c):
+        if not isinstance(x.type.shape[axis], int):
+            why = f"{c.name}: dimension {axis} stays where its size is not 1, as in the trace"
+            c.e.context.require(x.type.shape[axis], "!=", 1, why)
+
+
+def _squeezed(c: Call) -> list[int]:
+    """The dimensions that a squeeze drops where they are 1."""
+    rank = c.first.type.rank
+    axes = c.ints("dim") if "dim" in c.args else range(rank)
+    return sorted({a % rank for a in axes}) if rank else []
+
+
+def _squeeze(c: Call) -> Value:
+    _keeps_ones(c)
+    return c.e.reshape(c.first, c.shape)
+
+
 def _reshaped(c: Call) -> Value | list[Value]:
     """atleast_1d and the like, of one tensor or of each of a list."""
     if "tensors" not in c.args:
@@ -189,6 +212,10 @@ def _pixel_shuffle(c: Call) -> Value:
 
 def _pixel_unshuffle(c: Call) -> Value:
     r = c["downscale_factor"]
+    for size in c.first.type.shape:
+        if not isinstance(size, int):
+            why = f"{c.name}: torch leaves a tensor without elements in its own shape"
+            c.e.context.require(size, ">=", 1, why)
     *lead, channels, h, w = c.first.type.shape
     k = len(lead)
     x = c.e.reshape(c.first, [*lead, channels, floordiv(h, r), r, floordiv(w, r), r])
@@ -253,59 +280,6 @@ def _rot90(c: Call) -> Value:
     return reverse(c, swap(c, x, a, b), b) if k == 3 else x
 
 
-def _places(c: Call) -> Value | None:
-    """The index into a tensor's flat elements that each element of a strided view has; None where
-    the view is the whole tensor in its own order."""
-    x, shape, strides = c.first, c.metas[0].shape, c.dims("stride")
-    base = c.arg_metas[next(iter(c.args))]
-    if c.name == "as_strided_scatter":
-        shape = c.dims("size")
-    whole = base.is_contiguous() and base.storage_offset() == 0
-    if not whole or base.untyped_storage().nbytes() != base.numel() * base.element_size():
-        raise Refused("as_strided of a view reads memory outside of it")
-    sizes = [c.symbols.dim(d) if not isinstance(d, int) else d for d in shape]
-    start = c.get("storage_offset", 0)
-    dense: Dim = 1
-    in_order = start == 0
-    for d, s in zip(reversed(sizes), reversed(strides), strict=True):
-        in_order = in_order and (s == dense or d == 1)
-        dense = mul(dense, d)
-    if in_order and dense == x.type.elements:
-        return None
-    last: Dim = add(start, 1)
-    at = c.as_value(start, I64)
-    for axis, (d, s) in enumerate(zip(sizes, strides, strict=True)):
-        last = add(last, mul(add(d, -1), s))
-        line = c.e.op("iota", shape=(d,), axis=0, dtype=I64)
-        line = c.e.map("mul", line, c.as_value(s, I64))
-        line = c.e.reshape(line, [d if i == axis else 1 for i in range(len(sizes))])
-        at = c.e.map("add", at, line)
-    if 0 not in sizes:
-        c.e.context.require(last, "<=", x.type.elements, "as_strided stays inside its tensor")
-    return c.e.broadcast(at, tuple(sizes))
-
-
-def _as_strided(c: Call) -> Value:
-    x, at = c.first, _places(c)
-    if at is None:
-        return c.e.reshape(x, c.shape)
-    return c.e.op("gather", c.e.reshape(x, [x.type.elements]), at, axis=0, from_end=False)
-
-
-def _as_strided_scatter(c: Call) -> Value:
-    x, at = c.first, _places(c)
-    source = c.as_value(c["src"], x.type.dtype)
-    if at is None:
-        return c.e.reshape(source, x.type.shape)
-    source = c.e.broadcast(source, at.type.shape)
-    count = at.type.elements
-    flat = c.e.op(
-        "scatter_elements", c.e.reshape(x, [x.type.elements]), c.e.reshape(at, [count]),
-        c.e.reshape(source, [count]), axis=0,
-    )  # fmt: skip
-    return c.e.reshape(flat, x.type.shape)
-
-
 def _resized(c: Call) -> Value:
     """resize_: the elements from the start of memory; those that are new are 0."""
     x, e, shape = c.first, c.e, c.shape
@@ -324,15 +298,14 @@ def _hstack(c: Call) -> Value:
     return c.e.op("concat", *parts, axis=axis)
 
 
-_RESHAPES = ("reshape", "_unsafe_view", "view_as", "reshape_as", "unsqueeze", "squeeze", "flatten",
-             "ravel", "view_copy", "unsqueeze_copy", "squeeze_copy", "_reshape_alias",
+_RESHAPES = ("reshape", "_unsafe_view", "view_as", "reshape_as", "unsqueeze", "flatten",
+             "ravel", "view_copy", "unsqueeze_copy", "_reshape_alias",
              "unflatten")  # fmt: skip
 RULES: dict[str, Rule] = {
     **dict.fromkeys(_RESHAPES, _reshape),
+    "squeeze": _squeeze, "squeeze_copy": _squeeze,
     **dict.fromkeys(("atleast_1d", "atleast_2d", "atleast_3d"), _reshaped),
     "resize": _resized, "resize_as": _resized,
-    "as_strided": _as_strided, "as_strided_copy": _as_strided,
-    "as_strided_scatter": _as_strided_scatter,
     "expand": _expand, "expand_as": _expand, "broadcast_to": _expand, "expand_copy": _expand,
     "broadcast_tensors": _broadcast_tensors,
     "permute": _permute, "permute_copy": _permute,
