@@ -28,13 +28,19 @@ def one_hot(function: Any, input: torch.Tensor, num_classes: int = -1) -> torch.
 def tensor_split(function: Any, input: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
     """``torch.tensor_split``. Raises UnsupportedOpError where a tensor without a known value says
     into how many parts: then the number of results is data."""
-    given = [*args, *kwargs.values()]
+    given = [*args, *(v for k, v in kwargs.items() if k != "dim")]
     for item in given:
         if isinstance(item, torch.Tensor) and item.dim() == 0 and not _is_known(item):
             reason = "the tensor says into how many parts, so the number of results is data"
             hint = "give the number of parts as a Python integer, or the places of the cuts"
             node = UnsupportedNode("torch.tensor_split", "int64", user_line(), reason, hint)
             raise UnsupportedOpError([node])
+    parts = given[0] if given else None
+    axis = args[1] if len(args) > 1 else kwargs.get("dim", 0)
+    if type(parts) is int and parts > 0 and isinstance(input.shape[axis], torch.SymInt):
+        # Torch decides for each part whether it is one of the larger ones.
+        size = input.shape[axis]
+        return torch.split(input, [(size + parts - 1 - i) // parts for i in range(parts)], axis)
     return function(input, *args, **kwargs)
 
 

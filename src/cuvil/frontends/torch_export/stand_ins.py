@@ -23,6 +23,16 @@ from cuvil.frontends.torch_export.ctc_loss import CTC, ctc_loss, ctc_losses, ctc
 from cuvil.frontends.torch_export.gaussian_loss import gaussian_nll_loss
 from cuvil.frontends.torch_export.least_squares import least_squares
 from cuvil.frontends.torch_export.places import user_line
+from cuvil.frontends.torch_export.size_arguments import (
+    INNER,
+    LARGEST,
+    MEAN,
+    largest_shape,
+    largest_to,
+    mean_shape,
+    mean_to,
+    routes,
+)
 
 NAMESPACE = "cuvil_capture"
 _TAIL = (
@@ -110,6 +120,12 @@ def _register() -> Any:
     library.define(_PART)
     library.impl("narrow_at", _part, "CompositeExplicitAutograd")
     torch.library.register_fake(f"{NAMESPACE}::narrow_at", _part_shape, lib=library)
+    library.define(MEAN)
+    library.impl("adaptive_mean", mean_to, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"{NAMESPACE}::adaptive_mean", mean_shape, lib=library)
+    library.define(LARGEST)
+    library.impl("adaptive_largest", largest_to, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"{NAMESPACE}::adaptive_largest", largest_shape, lib=library)
     library.define(CTC)
     library.impl("ctc_losses", ctc_losses, "CompositeExplicitAutograd")
     torch.library.register_fake(f"{NAMESPACE}::ctc_losses", ctc_shape, lib=library)
@@ -130,6 +146,7 @@ class _KeptWhole(TorchFunctionMode):
             for place in (torch, torch.Tensor)
             if hasattr(place, name)
         }
+        self.routes.update(routes())
         for narrow in (torch.narrow, torch.Tensor.narrow):
             self.routes[narrow] = functools.partial(_narrow, narrow)
         for runs in (torch.functional.unique_consecutive, torch.Tensor.unique_consecutive):
@@ -155,7 +172,10 @@ def symbolic_functions() -> Iterator[None]:
     sequences are refused."""
     functions: Any = torch._VF
     pool = torch.max_pool1d
+    replaced = routes()
     try:
+        for name, function in INNER.items():
+            setattr(torch.nn.functional, name, replaced[function])
         for name in _SCHEMAS:
             setattr(functions, name, _routed(name))
         for name in _PACKED:
@@ -165,6 +185,8 @@ def symbolic_functions() -> Iterator[None]:
             yield
     finally:
         torch.max_pool1d = pool
+        for name, function in INNER.items():
+            setattr(torch.nn.functional, name, function)
         for name in (*_SCHEMAS, *_PACKED):
             delattr(functions, name)
 

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
-from cuvil.frontends.torch_export.call import Call, Refused, Rule
+from cuvil.frontends.torch_export.call import Call, Rule
+from cuvil.frontends.torch_export.pool_cells import by_late_cells, late_places_of_largest
 from cuvil.frontends.torch_export.pool_windows import places_of_largest, sums
 from cuvil.frontends.torch_export.table_contraction import per_axis
 from cuvil.frontends.torch_export.table_slice import cut
 from cuvil.ir.core import Value
-from cuvil.sym.expr import Dim, add, ceildiv, floordiv, mul
+from cuvil.sym.expr import Dim, add, ceildiv, floordiv, maximum, mul
 
 Pool = Callable[[Value], Value]
 
@@ -78,6 +79,9 @@ def _avg_pool(spatial: int) -> Rule:
         if not c.first.type.dtype.is_float or (divisor is not None and attrs["ceil_mode"]):
             attrs["kernel"] = per_axis(c.ints("kernel_size"), spatial)
             sizes = c.shape[len(c.shape) - spatial :]
+            known = all(isinstance(d, int) for d in (*sizes, *c.first.type.shape[-spatial:]))
+            if divisor is not None and not known and c.first.type.dtype.is_float:
+                return batched(c, spatial, [lambda x: _padded(c, x, sizes, attrs, divisor)])[0]
             return batched(c, spatial, [lambda x: sums(c, x, sizes, attrs, include, divisor)])[0]
         (out,) = batched(
             c, spatial, [lambda x: c.e.op("avg_pool", x, count_include_pad=include, **attrs)]
@@ -89,6 +93,36 @@ def _avg_pool(spatial: int) -> Rule:
     return rule
 
 
+def _padded(
+    c: Call, x: Value, sizes: tuple[Dim, ...], attrs: dict[str, Any], divisor: int
+) -> Value:
+    """Sums of windows by a divisor: averages of what is padded as far as the last windows reach,
+    so that all of them are whole."""
+    count, rank = len(sizes), x.type.rank
+    lo: list[Dim] = [0] * rank
+    hi: list[Dim] = [0] * rank
+    for i, out in enumerate(sizes):
+        axis = rank - count + i
+        kernel, step, pad = (attrs[k][i] for k in ("kernel", "strides", "pads_lo"))
+        end = add(mul(add(out, -1), step), kernel - pad)
+        lo[axis] = pad
+        hi[axis] = c.e.simplify(maximum(add(end, mul(x.type.shape[axis], -1)), 0))
+    padded = c.e.op("pad", x, lo=tuple(lo), hi=tuple(hi))
+    whole = {**attrs, "pads_lo": (0,) * count, "pads_hi": (0,) * count, "ceil_mode": None}
+    pooled = c.e.op("avg_pool", padded, count_include_pad=True, **whole)
+    pooled = _cut_to(c, pooled, sizes)
+    return c.e.with_scalar("mul", pooled, prod(attrs["kernel"]) / divisor)
+
+
+def _cut_to(c: Call, x: Value, sizes: tuple[Dim, ...]) -> Value:
+    """The first entries along the trailing axes, which may have more."""
+    for i, size in enumerate(sizes):
+        axis = x.type.rank - len(sizes) + i
+        if c.e.simplify(add(x.type.shape[axis], mul(size, -1))) != 0:
+            x = cut(c, x, axis, 0, size)
+    return x
+
+
 def _adaptive(spatial: int, reduction: str) -> Rule:
     """Cell i covers floor(i * in / out) to ceil((i + 1) * in / out), axis by axis."""
 
@@ -97,11 +131,15 @@ def _adaptive(spatial: int, reduction: str) -> Rule:
         (out,) = batched(c, spatial, [lambda x: to_sizes(c, x, sizes, reduction)])
         if not c.tuple_result:
             return out
-        if not all(isinstance(d, int) for d in (*c.first.type.shape[-spatial:], *sizes)):
-            return [out, None]  # nobody may ask for the places then
-        return [out, *batched(c, spatial, [lambda x: places_of_largest(c, x, sizes)])]
+        known = all(isinstance(d, int) for d in (*c.first.type.shape[-spatial:], *sizes))
+        places = places_of_largest if known else late_places_of_largest
+        return [out, *batched(c, spatial, [lambda x: places(c, x, sizes)])]
 
     return rule
+
+
+def _adaptive_any(reduction: str) -> Rule:
+    return lambda c: _adaptive(len(c.dims("sizes")), reduction)(c)
 
 
 def to_sizes(c: Call, x: Value, sizes: tuple[Dim, ...], reduction: str) -> Value:
@@ -136,9 +174,9 @@ def _by_windows(c: Call, x: Value, sizes: tuple[Dim, ...]) -> Value | None:
 
 
 def _by_cells(c: Call, x: Value, axis: int, out: Dim, reduction: str) -> Value:
-    if not isinstance(out, int):
-        raise Refused("adaptive pooling to a symbolic size")
     size = x.type.shape[axis]
+    if not isinstance(out, int):
+        return by_late_cells(c, x, axis, out, reduction)
     cells = []
     for i in range(out):
         start = floordiv(mul(size, i), out)
@@ -155,4 +193,5 @@ RULES: dict[str, Rule] = {
     **{f"adaptive_avg_pool{n}d": _adaptive(n, "reduce_mean") for n in (1, 2, 3)},
     **{f"_adaptive_avg_pool{n}d": _adaptive(n, "reduce_mean") for n in (2, 3)},
     **{f"adaptive_max_pool{n}d": _adaptive(n, "reduce_max") for n in (1, 2, 3)},
+    "adaptive_mean": _adaptive_any("reduce_mean"), "adaptive_largest": _adaptive_any("reduce_max"),
 }  # fmt: skip

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from cuvil.frontends.torch_export.call import Call, Refused, Rule
 from cuvil.ir.core import Value
 from cuvil.ir.types import I64
-from cuvil.sym.expr import Dim, Expr, add, maximum, minimum, mul
+from cuvil.sym.expr import Dim, Expr, add, ceildiv, maximum, minimum, mul
 
 _END = (1 << 63) - 1
 
 
-def _bounds(c: Call, size: Dim) -> tuple[Dim, Dim, int]:
+def _bounds(c: Call, size: Dim) -> tuple[Dim, Dim, int | Expr]:
     start, stop, step = c.get("start", 0), c.args.get("end"), c.get("step", 1)
     if isinstance(start, Value) or isinstance(stop, Value):
         raise Refused("an end of the slice depends on data")
@@ -48,7 +48,18 @@ def _slice(c: Call) -> Value:
         return _part_by_data(c, x, axis, c.args.get("start"), c.args.get("end"))
     start, stop, step = _bounds(c, size)
     start, stop = from_end(c, start, size), from_end(c, stop, size)
+    if isinstance(step, Expr):
+        return _strided(c, c.e.slice(x, axis, start, stop), axis, step)
     return c.e.slice(x, axis, start, stop, step)
+
+
+def _strided(c: Call, x: Value, axis: int, step: Expr) -> Value:
+    """x[::step] of a symbolic step: a gather."""
+    c.e.context.require(step, ">=", 1, f"{c.name}: a step goes forward")
+    count = ceildiv(x.type.shape[axis], step)
+    line = c.e.op("iota", shape=(count,), axis=0, dtype=I64)
+    places = c.e.map("mul", line, c.as_value(step, I64))
+    return c.e.op("gather", x, places, axis=axis, from_end=False)
 
 
 _End = Dim | Value | None
@@ -177,6 +188,7 @@ def _diagonal(c: Call) -> Value:
     moved = e.transpose(x, [*rest, a, b])
     *lead, rows, columns = moved.type.shape
     count = c.shape[-1]
+    e.context.require(count, ">=", 0, f"{c.name}: the diagonal lies inside")
     flat = e.reshape(moved, [*lead, mul(rows, columns)])
     line = e.op("iota", shape=(count,), axis=0, dtype=I64)
     first = shift if shift >= 0 else mul(columns, -shift)
@@ -224,6 +236,8 @@ def _slice_scatter(c: Call) -> Value:
     axis = c.axis("dim")
     size = base.type.shape[axis]
     start, _, step = _bounds(c, size)
+    if not isinstance(step, int):
+        raise Refused("writing with a symbolic step")
     start = from_end(c, start, size)
     if isinstance(start, int) and start < 0:
         start = maximum(add(size, start), 0)
