@@ -25,6 +25,8 @@ WORDS = {
     "((n - 1) // ((n + 2) // 3)) + 1 == 3": "n >= 3; n != 4",
     "((n - 1) // (n // 2)) + 1 == 2": "n >= 2; n % 2 == 0",
     "(3 * n + 3 * ((-(n % 4)) % 4)) % 12 == 0": "",
+    "6 * h * w == 24 * (h // 2) * (w // 2)": "w * (h % 2) == 0; h * (w % 2) == 0",
+    "3 * b * n == 12 * b * (n // 4)": "b * (n % 4) == 0",
     "2 * m + 2 * n == 4 * ((m + n) // 2)": "(m + n) % 2 == 0",
     "h * w + w * ((-(h % 4)) % 4) == 4 * w * ((h + ((-(h % 4)) % 4)) // 4)": "",
 }
@@ -47,8 +49,20 @@ def test_what_has_no_plainer_words(text: str) -> None:
 def test_the_bounds_of_the_symbol_count() -> None:
     rule = parse_constraint("(n // 2) % 3 == 0")
     assert plain(rule) is None
-    assert [str(c) for c in plain(rule, 6, 10) or ()] == ["n <= 7"]
-    assert plain(rule, 6, 7) == ()
+    assert [str(c) for c in plain(rule, {"n": (6, 10)}) or ()] == ["n <= 7"]
+    assert plain(rule, {"n": (6, 7)}) == ()
+
+
+def test_products() -> None:
+    rule = parse_constraint("6 * h * w == 48 * (h // 2) * (w // 4)")
+    words = plain(rule) or ()
+    for h in range(9):
+        for w in range(9):
+            table = {"h": h, "w": w}
+            assert rule.holds(table) == all(c.holds(table) for c in words)
+    found = plain(rule, {"h": (1, None), "w": (1, None)}) or ()
+    assert [str(c) for c in found] == ["h % 2 == 0", "w % 4 == 0"]
+    assert plain(parse_constraint("6 * h * w == 24 * (h // 2) * (w // 4)")) is None
 
 
 def test_the_origin_stays() -> None:
@@ -82,7 +96,7 @@ def test_equivalence(seed: int) -> None:
         except ZeroDivisionError:
             continue
         low, high = rng.choice([0, 0, 1, 4]), rng.choice([None, None, 7, 40])
-        words = plain(rule, low, high)
+        words = plain(rule, {"n": (low, high)})
         if words is None:
             continue
         found += 1

@@ -74,10 +74,8 @@ class ShapeContext:
                     self.constraints.append(part)
 
     def _plainly(self, constraint: Constraint) -> tuple[Constraint, ...]:
-        """What it comes to within the bounds of its symbol."""
-        names = constraint.symbols()
-        low, high = self.symbols.get(next(iter(names)), (0, None)) if len(names) == 1 else (0, None)
-        found = plain(constraint, low, high)
+        """What it comes to within the bounds of its symbols."""
+        found = plain(constraint, self.symbols)
         return (constraint,) if found is None else found
 
     def _proved(self, constraint: Constraint) -> bool:

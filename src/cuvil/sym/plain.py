@@ -1,4 +1,4 @@
-"""Constraints on one symbol in plain words: a bound, a divisibility, a few sizes left out.
+"""Constraints in plain words: a bound, a divisibility, a few sizes left out.
 
 A value is *quasi-linear* in a symbol n if from some n on it grows by the same amount every P: sums
 of n, of quotients and rests by numbers, and of maxima and minima of such values are. Whether a
@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from math import gcd, lcm
+from itertools import permutations
+from math import gcd, lcm, prod
 from operator import sub
 
 from cuvil.sym.constraint import Constraint
@@ -50,17 +51,61 @@ class _Unknown(Exception):
     """The value is not quasi-linear, or only from too large a size on."""
 
 
-def plain(
-    constraint: Constraint, low: int = 0, high: int | None = None
-) -> tuple[Constraint, ...] | None:
-    """Simple constraints that together hold at just the sizes from low to high at which this one
-    does (none: at all of them); None where there are no such, or more symbols than one."""
+Bounds = Mapping[str, "tuple[int, int | None]"]
+
+
+def plain(constraint: Constraint, bounds: Bounds | None = None) -> tuple[Constraint, ...] | None:
+    """Simple constraints that together hold at just the sizes within the bounds at which this one
+    does (none: at all of them); None where there are no such. A symbol without bounds is 0 or
+    more."""
     names = constraint.symbols()
     if _is_plain(constraint):
         return None
     if len(names) == 1:
-        return _plain(constraint, constraint.origin, next(iter(names)), low, high)
-    return _of_several(constraint)
+        (name,) = names
+        low, high = (bounds or {}).get(name, (0, None))
+        return _plain(constraint, constraint.origin, name, low, high)
+    found = _of_several(constraint)
+    return _of_products(constraint, bounds or {}) if found is None else found
+
+
+def _of_products(constraint: Constraint, bounds: Bounds) -> tuple[Constraint, ...] | None:
+    """``h * w == 4 * (h // 2) * (w // 2)``: each factor is a multiple, where none of the others
+    is 0."""
+    if constraint.relation != "==":
+        return None
+    for a, b in permutations((constraint.left, constraint.right)):
+        whole, parts = _factors(a), _factors(b)
+        if whole is None or parts is None or whole[1].keys() != parts[1].keys():
+            continue
+        divisors = parts[1]
+        if set(whole[1].values()) != {1} or parts[0] != whole[0] * prod(divisors.values()):
+            continue
+        open_ends = [n for n in divisors if bounds.get(n, (0, None))[0] < 1]
+        return tuple(
+            Constraint(
+                mul(mod(symbol(name), by), product(symbol(n) for n in open_ends if n != name)),
+                "==", 0, constraint.origin,
+            )
+            for name, by in divisors.items() if by > 1
+        )  # fmt: skip
+    return None
+
+
+def _factors(value: Dim) -> tuple[int, dict[str, int]] | None:
+    """(c, {name: d, ...}) of c times the product of all name // d; None for other values."""
+    if not isinstance(value, Expr) or len(value.terms) != 1:
+        return None
+    monomial, times = value.terms[0]
+    found: dict[str, int] = {}
+    for atom, power in monomial:
+        of, by = (symbol(atom.name), 1) if atom.kind == "symbol" else atom.args
+        name = str(of)
+        plainly = atom.kind in ("symbol", "floordiv") and name.isidentifier() and power == 1
+        if not plainly or name in found or not isinstance(by, int) or by < 1:
+            return None
+        found[name] = by
+    return times, found
 
 
 def _of_several(constraint: Constraint) -> tuple[Constraint, ...] | None:

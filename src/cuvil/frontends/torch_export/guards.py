@@ -138,10 +138,9 @@ def _in_plain_words(
     it only leaves out a few sizes that are a special case of an operator."""
     for guard in guards:
         names = guard.symbols()
-        low, high = bounds.get(next(iter(names)), (0, None)) if len(names) == 1 else (0, None)
-        parts = None if guard.asked else plain(guard, low, high)
-        beyond = guard.relation == "!=" and len(names) == 1
-        special = beyond and plain(guard, max(low, MOST_SPECIAL + 1), high) == ()
+        parts = None if guard.asked else plain(guard, bounds)
+        beyond = {n: (max(bounds[n][0], MOST_SPECIAL + 1), bounds[n][1]) for n in names & {*bounds}}
+        special = guard.relation == "!=" and len(names) == 1 and plain(guard, beyond) == ()
         for part in (guard,) if parts is None else parts:
             yield part, special
 
