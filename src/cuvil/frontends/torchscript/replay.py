@@ -7,20 +7,28 @@ attributes lasts until the call ends.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from cuvil.errors import InvalidModelError, UnsupportedNode, UnsupportedOpError
-from cuvil.frontends.torchscript.control import branch, loop, place_of
+from cuvil.frontends.torchscript.control import (
+    branch,
+    loop,
+    place_of,
+    refuse_raise,
+    refuse_write,
+)
 from cuvil.frontends.torchscript.scalars import OVERLOADED, SCALARS, is_tensor
 
 Graph = Any  # torch._C.Graph, which has no stubs
 Node = Any
 Env = dict[str, Any]
+Key = str | tuple[str, str]  # a buffer's name, or a written attribute's holder and name
 _STRUCTURE = (
     "prim::Constant", "prim::GetAttr", "prim::SetAttr", "prim::If", "prim::Loop",
     "prim::ListUnpack", "prim::TupleUnpack", "prim::RaiseException",
@@ -53,6 +61,8 @@ class Replay(torch.nn.Module):
         self._root = _Object(script, "")
         self._constants: dict[str, str] = {}
         self._attributes: dict[tuple[str, str], Any] = {}
+        self._lent: dict[Key, torch.Tensor] = {}  # operands that stand for this module's tensors
+        self._depth = 0  # of branches and loops that a tensor decides
         problems = [p for node in _nodes(self.graph) if (p := _problem(node)) is not None]
         if problems:
             raise UnsupportedOpError(problems)
@@ -90,7 +100,7 @@ class Replay(torch.nn.Module):
         inputs = list(self.graph.inputs())
         env: Env = {inputs[0].debugName(): self._root}
         env |= {v.debugName(): given[n] for v, n in zip(inputs[1:], names, strict=True)}
-        self._attributes = {}
+        self._attributes, self._lent, self._depth = {}, {}, 0
         outputs = self.block(self.graph, env)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
@@ -110,6 +120,8 @@ class Replay(torch.nn.Module):
         if kind == "prim::GetAttr":
             return [self._get(inputs[0], node.s("name"))]
         if kind == "prim::SetAttr":
+            if self._depth:
+                raise refuse_write(node, f"{inputs[0].path}{node.s('name')}")
             self._attributes[inputs[0].path, node.s("name")] = inputs[1]
             self.written.add(f"{inputs[0].path}{node.s('name')}")
             return []
@@ -120,6 +132,8 @@ class Replay(torch.nn.Module):
         if kind in ("prim::ListUnpack", "prim::TupleUnpack"):
             return list(inputs[0])
         if kind == "prim::RaiseException":
+            if self._depth:
+                raise refuse_raise(node, inputs[0])
             raise InvalidModelError(f"the model raises: {inputs[0]}", where=place_of(node))
         result = self._call(node, kind, inputs)
         count = len(list(node.outputs()))
@@ -131,21 +145,56 @@ class Replay(torch.nn.Module):
         if not isinstance(item, torch.Tensor):
             return item
         name = f"constant.{value.debugName()}"
-        key = self._constants.get(name) or self._keep(name, item.detach())
-        return getattr(self, key)
+        return self._tensor(self._constants.get(name) or self._keep(name, item.detach()))
+
+    def _tensor(self, key: str) -> torch.Tensor:
+        kept: torch.Tensor = self._lent.get(key, getattr(self, key))
+        return kept
 
     def _get(self, holder: _Object, name: str) -> Any:
         path = f"{holder.path}{name}"
         if (holder.path, name) in self._attributes:
-            return self._attributes[holder.path, name]
+            return self._lent.get((holder.path, name), self._attributes[holder.path, name])
         if name == "training":
             return False
         item = getattr(holder.module, name)
         if isinstance(item, torch.Tensor):
-            return getattr(self, self._constants.get(path) or self._keep(path, item.detach()))
+            return self._tensor(self._constants.get(path) or self._keep(path, item.detach()))
         if isinstance(item, torch.nn.Module):
             return _Object(item, f"{path}.")
         return item
+
+    def held(self, node: Node, env: Env) -> dict[Key, torch.Tensor]:
+        """This module's tensors, and those written to attributes, that the blocks of a node read:
+        a branch or loop that a tensor decides needs them as operands."""
+        objects = {k: v for k, v in env.items() if isinstance(v, _Object)}
+        found: dict[Key, torch.Tensor] = {}
+        for inner in (n for block in node.blocks() for n in _nodes(block)):
+            if inner.kind() == "prim::Constant":
+                key = self._constants.get(f"constant.{inner.output().debugName()}")
+                if key is not None:
+                    found[key] = self._tensor(key)
+            elif inner.kind() == "prim::GetAttr" and inner.input().debugName() in objects:
+                holder, name = objects[inner.input().debugName()], inner.s("name")
+                item = self._get(holder, name)
+                if isinstance(item, _Object):
+                    objects[inner.output().debugName()] = item
+                elif is_tensor(item):
+                    written = (holder.path, name) in self._attributes
+                    kept = (holder.path, name) if written else self._constants[holder.path + name]
+                    found[kept] = item
+        return found
+
+    @contextlib.contextmanager
+    def undecided(self, lent: Mapping[Key, torch.Tensor]) -> Iterator[None]:
+        """Inside a branch or loop that a tensor decides, with operands for what it reads."""
+        around, self._lent = self._lent, {**self._lent, **lent}
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._lent = around
+            self._depth -= 1
 
     def _call(self, node: Node, kind: str, inputs: list[Any]) -> Any:
         rule = SCALARS.get(kind)

@@ -14,6 +14,13 @@ from typing import Any
 import torch
 
 
+class Unset:
+    """What is never read: a value behind a break, continue or return."""
+
+
+UNSET = Unset()
+
+
 def is_tensor(value: Any) -> bool:
     """Whether it is a tensor (a real one, or one that stands for it while tracing)."""
     return isinstance(value, torch.Tensor)
@@ -43,11 +50,29 @@ def _both(name: str) -> Callable[[Any, Any], Any]:
 
     def apply(a: Any, b: Any) -> Any:
         if is_tensor(a) or is_tensor(b):
-            one, other = (x if is_tensor(x) else torch.tensor(bool(x)) for x in (a, b))
+            one, other = (x if is_tensor(x) else torch.full((), bool(x)) for x in (a, b))
             return tensors(one, other)
         return numbers(a, b)
 
     return apply
+
+
+def _to_tensor(value: Any, dtype: torch.dtype | None = None, *ignored: Any) -> torch.Tensor:
+    """Made while the program runs: torch.tensor would be a constant of it, which no branch has."""
+    kinds = {bool: torch.bool, int: torch.int64, float: torch.get_default_dtype()}
+    kind = kinds.get(type(value))
+    if kind is None:
+        return torch.tensor(value, dtype=dtype)
+    return torch.full((), value, dtype=dtype or kind)
+
+
+def _delete(items: Any, key: Any) -> None:
+    del items[key]
+
+
+def _extended(items: list[Any], more: list[Any]) -> list[Any]:
+    items.extend(more)
+    return items
 
 
 def _append(items: list[Any], item: Any) -> list[Any]:
@@ -119,7 +144,12 @@ SCALARS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "aten::insert": _insert,
         "aten::extend": lambda items, more: items.extend(more),
         "aten::pop": lambda items, index=-1: items.pop(index),
+        "aten::add_": _extended,
+        "aten::clear": lambda items: items.clear(),
         "aten::copy": lambda items: items.copy(),
+        "aten::Delete": _delete,
+        "aten::remove": lambda items, item: items.remove(item),
+        "aten::reverse": lambda items: items.reverse(),
         "aten::list": list,
         "aten::dict": dict,
         "aten::keys": lambda table: list(table.keys()),
@@ -129,6 +159,7 @@ SCALARS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "aten::slice": _slice,
         "aten::format": _format,
         "aten::str": str,
+        "aten::tensor": _to_tensor,
         "aten::warn": lambda *ignored: None,
         "aten::size": lambda x, axis=None: list(x.shape) if axis is None else x.shape[axis],
         "aten::dim": lambda x: x.dim(),
@@ -143,12 +174,12 @@ SCALARS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "prim::data": lambda x: x.detach(),
         "prim::unchecked_cast": lambda x: x,
         "prim::unchecked_unwrap_optional": lambda x: x,
-        "prim::NumToTensor": torch.tensor,
+        "prim::NumToTensor": _to_tensor,
         "prim::min": lambda *items: min(*items),
         "prim::max": lambda *items: max(*items),
         "prim::abs": abs,
         "prim::Print": lambda *ignored: None,
-        "prim::Uninitialized": lambda: None,
+        "prim::Uninitialized": lambda: UNSET,
         "prim::ListConstruct": lambda *items: list(items),
         "prim::TupleConstruct": lambda *items: tuple(items),
         "prim::TupleIndex": operator.getitem,
@@ -162,6 +193,6 @@ OVERLOADED = frozenset(
     for name in (
         "add", "sub", "mul", "div", "floor_divide", "floordiv", "remainder", "pow", "neg", "abs",
         "eq", "ne", "lt", "le", "gt", "ge", "floor", "ceil", "sqrt", "log", "exp", "round",
-        "__and__", "__or__", "__xor__", "slice", "copy",
+        "__and__", "__or__", "__xor__", "slice", "copy", "add_",
     )
 )  # fmt: skip
