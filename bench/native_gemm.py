@@ -176,6 +176,7 @@ def onnx_call(case: Case, w: np.ndarray, threads: int) -> Callable[[], object] |
         node = helper.make_node("MatMul", ["x", "w"], ["y"])
     else:
         x = rng.random((s.n, s.c, s.h, s.w), np.float32)
+        w = w.reshape(*w.shape[:2], s.kh, s.kw)  # without the depth of Cuvil's kernels
         op = "ConvTranspose" if case.kind == "transposed" else "Conv"
         node = helper.make_node(
             op,

@@ -35,7 +35,7 @@ function sharedMemory(initial) {
 const SAVE_AGAIN = "save the model again, and copy all of its files";
 
 // A file of the model. Where it is said what is `expected`, it has that many bytes and that hash.
-async function request(url, signal, expected = {}) {
+async function request(url, signal, expected = {}, cache = "default") {
   const fail = (why) => {
     signal?.throwIfAborted();
     const advice = "copy all of the model's files there, or say in baseUrl where they are";
@@ -51,7 +51,7 @@ async function request(url, signal, expected = {}) {
     return new Response(bytes);
   }
   const integrity = expected.hash && `sha256-${expected.hash}`;
-  const checked = await fetch(url, { signal, integrity }).catch((error) => {
+  const checked = await fetch(url, { signal, integrity, cache }).catch((error) => {
     if (!integrity) fail(error.cause?.message ?? error.message);
   });
   // What was refused for its hash and what didn't come look alike: this one says why.
@@ -97,7 +97,8 @@ async function openWeights(url, options) {
   let response = await store?.match(key),
     stored = null;
   if (!response) {
-    response = await request(url, options.signal);
+    // What is stored here needn't be in the browser's other cache too, which takes its time.
+    response = await request(url, options.signal, {}, store ? "no-store" : "default");
     stored = store
       ?.put(key, response.clone())
       .then(() => forget(store, prefix, key))
@@ -117,10 +118,22 @@ async function forget(store, prefix, key) {
   }
 }
 
+// A megabyte or more at a time: as they come, parts are small, and each costs a turn of the loop.
+const LEAST = 1 << 20;
+
 async function* chunksOf(body) {
-  for (const reader = body.getReader(); ;) {
-    const { done, value } = await reader.read();
+  let reader,
+    view = NODE ? null : new Uint8Array(2 * LEAST); // Node's readers of this kind lose the view
+  try {
+    reader = body.getReader(view ? { mode: "byob" } : {});
+  } catch {
+    reader = body.getReader(); // this stream has no such reader
+    view = null;
+  }
+  for (;;) {
+    const { done, value } = await (view ? reader.read(view, { min: LEAST }) : reader.read());
+    if (value?.length) yield value;
     if (done) return;
-    yield value;
+    if (view) view = new Uint8Array(value.buffer);
   }
 }
