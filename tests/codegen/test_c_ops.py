@@ -14,6 +14,7 @@ from tests.ops.agreement import disagreement
 from tests.ops.checks import run
 from tests.ops.compiled import Batch, Call
 from tests.ops.generators import cases
+from tests.ops.values import case
 
 # No kernel in C, or the calls bind sizes by their data.
 REFUSED = frozenset({
@@ -85,3 +86,15 @@ def _refusals(call: Call) -> list[UnsupportedNode]:
     except UnsupportedOpError as error:
         return list(error.nodes)
     return []
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [((2, 0), (0, 4)), ((3, 2, 0), (0, 4)), ((0, 4), (4, 3)), ((2, 4), (4, 0))],
+)
+def test_a_product_with_empty_weights(shapes: tuple[tuple[int, ...], ...]) -> None:
+    """A sum over nothing is 0, and no rows or columns are no elements."""
+    arrays = [np.ones(shape, np.float32) for shape in shapes]
+    batch = Batch((Call("matmul", case(*arrays), (1,)),))
+    (found,) = run_c(batch.module(), batch.inputs())
+    np.testing.assert_array_equal(found, np.matmul(*arrays))

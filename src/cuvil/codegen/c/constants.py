@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,7 @@ def packed_floats(k: int, n: int) -> int:
 
 
 def _matrices(array: Array, pack: Callable[[Array], Array] = panels) -> Array:
-    matrices = array.reshape(-1, *array.shape[-2:])
+    matrices = array.reshape(prod(array.shape[:-2]), *array.shape[-2:])  # an empty one too
     empty = np.zeros(0, array.dtype)
     return np.concatenate([pack(m) for m in matrices]) if len(matrices) else empty
 
@@ -67,13 +68,16 @@ def _turned(array: Array) -> Array:
 
 def _conv_matrices(array: Array, groups: int) -> Array:
     """[O, C/groups, *kernel] to [groups, taps, C/groups, O/groups]."""
-    outputs, channels = array.shape[:2]
-    return array.reshape(groups, outputs // groups, channels, -1).transpose(0, 3, 2, 1)
+    outputs, channels, *kernel = array.shape
+    apart = array.reshape(groups, outputs // groups, channels, prod(kernel))
+    return apart.transpose(0, 3, 2, 1)
 
 
 def _conv(array: Array, groups: int) -> Array:
     """[O, C/groups, *kernel]: a group's panels over (taps, channels)."""
-    return _matrices(_conv_matrices(array, groups).reshape(groups, -1, len(array) // groups))
+    apart = _conv_matrices(array, groups)
+    count, taps, channels, outputs = apart.shape
+    return _matrices(apart.reshape(count, taps * channels, outputs))
 
 
 def _conv_bytes(array: Array, groups: int, patched: int) -> Array:
@@ -89,14 +93,15 @@ def _conv_bytes(array: Array, groups: int, patched: int) -> Array:
 
 def _conv_transpose(array: Array, groups: int) -> Array:
     """[C, O/groups, *kernel]: the same."""
-    channels, outputs = array.shape[:2]
-    taps = array.reshape(groups, channels // groups, outputs, -1).transpose(0, 3, 1, 2)
-    return _matrices(taps.reshape(groups, -1, outputs))
+    channels, outputs, *kernel = array.shape
+    each, taps = channels // groups, prod(kernel)
+    apart = array.reshape(groups, each, outputs, taps).transpose(0, 3, 1, 2)
+    return _matrices(apart.reshape(groups, taps * each, outputs))
 
 
 def _depthwise(array: Array) -> Array:
     """[C, 1, *kernel] to [taps, C]."""
-    return np.ascontiguousarray(array.reshape(array.shape[0], -1).T)
+    return np.ascontiguousarray(array.reshape(array.shape[0], prod(array.shape[1:])).T)
 
 
 def _gru(array: Array) -> Array:
