@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -128,3 +129,27 @@ def test_sizes_that_a_scan_ties_to_each_other_are_made_equal(shapes: Any) -> Non
     assert with_loop_sizes(module, signature, examples, own)[0] == own[0]
     for sizes in with_loop_sizes(module, signature, {}, plain):
         run_module(module, make_inputs(signature, sizes, {}, np.random.default_rng(0)))
+
+
+def test_a_draw_that_never_ends_is_left() -> None:
+    """A step of 0 makes a loop of 2^63 turns of a range that is written as a loop."""
+    body = helper.make_graph(
+        [node("Identity", ["c"], ["d"]), node("Add", ["v", "step"], ["w"]),
+         node("Identity", ["v"], ["r"])],
+        "body",
+        [helper.make_tensor_value_info("i", INT64, []), helper.make_tensor_value_info("c", 9, []),
+         helper.make_tensor_value_info("v", FLOAT, [])],
+        [helper.make_tensor_value_info("d", 9, []), helper.make_tensor_value_info("w", FLOAT, []),
+         helper.make_tensor_value_info("r", FLOAT, [])],
+    )  # fmt: skip
+    nodes = [
+        node("Sub", ["stop", "start"], ["wide"]), node("Div", ["wide", "step"], ["turns"]),
+        node("Ceil", ["turns"], ["whole"]), node("Cast", ["whole"], ["most"], to=INT64),
+        node("Loop", ["most", "", "start"], ["last", "y"], body=body),
+    ]  # fmt: skip
+    inputs = dict.fromkeys(("start", "stop", "step"), (FLOAT, ()))
+    module = capture_onnx(model(nodes, inputs, ["y"]))
+    begin = time.monotonic()
+    _, fitting = _trials(module)
+    assert time.monotonic() - begin < 30
+    assert any(len(run_module(module, trial)[0]) > 1 for trial in fitting[:2])

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from cuvil.errors import CuvilError
-from cuvil.ir.core import Module
+from cuvil.ir.core import Module, Value
 from cuvil.ir.late import BINDS
 from cuvil.ops.numeric import is_float
 from cuvil.reference.interpreter import run_module
@@ -27,6 +27,10 @@ _SECONDS = 2.0
 _EACH = 4  # draws of a kind
 _FACTORS = (0.5, 0.75, 1.0, 1.5, 2.0)
 _SMALL, _LARGE = 1 << 14, 1 << 24  # elements: of a trial that may grow much, of what it may become
+
+
+class _TooLong(CuvilError):
+    """A trial that no time is left for."""
 
 
 def deciding_inputs(module: Module) -> list[str]:
@@ -84,11 +88,17 @@ def _more(
 
 
 def _left(module: Module, trial: Trial, until: float) -> int | None:
-    """How many elements the smallest output has; None where the trial is refused."""
+    """How many elements the smallest output has; None where the trial is refused, or is not through
+    in time: a step of 0 may mean a loop of 2^63 turns."""
+
+    def watch(value: Value, array: Array) -> None:
+        if time.monotonic() > until:
+            raise _TooLong("it takes too long")
+
     if time.monotonic() > until:
         return None
     try:
-        return min((array.size for array in run_module(module, trial)), default=0)
+        return min((array.size for array in run_module(module, trial, watch=watch)), default=0)
     except CuvilError:
         return None
 
