@@ -60,14 +60,6 @@ def assert_alive(outputs: Sequence[Array], what: str) -> None:
     assert first.size < 2 or first.std() > 1e-6 * np.abs(first).max() > 0, what
 
 
-def own_error(model: torch.nn.Module, inputs: Mapping[str, Array], want: Sequence[Array]) -> float:
-    """How far the model itself, in f32, is from ``want``, in units of an output's scale."""
-    with torch.no_grad():
-        found = model(**{name: torch.from_numpy(value) for name, value in inputs.items()})
-    pairs = zip(tensors_of(found), want, strict=True)
-    return max(scaled_error(to_numpy(a), np.asarray(b)) for a, b in pairs)
-
-
 class Exact:
     """A PyTorch model computed in double precision: PyTorch's own f32 rounding is no error of
     ours."""
