@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import shutil
+import subprocess
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,16 @@ def needs(program: str) -> pytest.MarkDecorator:
     """Skips a test where the emulator is not installed."""
     there = shutil.which(program) or shutil.which(f"{program}-static")
     return pytest.mark.skipif(there is None, reason=f"{program} is not installed")
+
+
+@functools.cache
+def emulates(program: str, cpu: str) -> bool:
+    """Whether the emulator that is installed knows the CPU."""
+    found = shutil.which(program) or shutil.which(f"{program}-static")
+    if found is None:
+        return False
+    done = subprocess.run([found, "-cpu", "help"], capture_output=True, text=True, check=False)
+    return cpu.split(",")[0] in done.stdout.split()
 
 
 class Mixed(torch.nn.Module):

@@ -18,7 +18,7 @@ from cuvil.runners.built import Built
 from cuvil.runners.emulated import Emulator
 from cuvil.target.registry import TARGETS
 from tests.models.judge import assert_close
-from tests.runners.machines import needs
+from tests.runners.machines import emulates, needs
 from tools import zoo
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,7 +29,10 @@ MODELS: Mapping[str, Mapping[str, int]] = {
     "silero-vad": {},
     "lstm": {"batch": 1},
 }
-ARM_CPUS = ("cortex-a53", "max,sve-default-vector-length=32", "max,sve-default-vector-length=64")
+ARM_CPUS = (
+    "cortex-a53", "neoverse-v1", "max,sve-default-vector-length=32",
+    "max,sve-default-vector-length=64",
+)  # fmt: skip
 X86_CPUS = ("qemu64", "Haswell")
 
 
@@ -64,7 +67,7 @@ def test_known_models(name: str, tmp_path: Path) -> None:
         ("qemu-aarch64", "aarch64-linux-gnu", arm.package, ARM_CPUS),
         ("qemu-x86_64", "x86_64-linux-gnu", open_package(path), X86_CPUS),
     ):
-        for cpu in cpus:
+        for cpu in (c for c in cpus if emulates(program, c)):
             got = Emulator(program, TARGETS[target], cpu).run(package, inputs)
             found = [got[key] for key in want]
             assert_close(found, list(want.values()), f"{name} on {cpu}")

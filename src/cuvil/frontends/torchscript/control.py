@@ -204,7 +204,8 @@ def _arguments(node: Node) -> Sequence[Any]:
     """The arguments of an operator's schema, which say what it writes to."""
     if not node.kind().startswith("aten::"):
         return ()
-    return torch._C.parse_schema(node.schema()).arguments  # type: ignore[no-any-return]
+    schema: Any = torch._C.parse_schema(node.schema())
+    return list(schema.arguments)
 
 
 def refuse_write(node: Node, path: str) -> InvalidModelError:
