@@ -161,6 +161,7 @@ def _right_operand(call: Call, form: MatmulForm, target: Target) -> None:
     base = form.b.base
     if is_constant_operand(call.op, base) and form.b.offset == 0 and form.b_col == 1:
         call.set("b", call.constant(base, f"gemm:{target.nr}"))
+        call.set("constant_b", "true")
         size = packed_size(form.k, form.n, target.nr)
         call.set("b_batch", 0 if form.b_batch == 0 else size)
         return

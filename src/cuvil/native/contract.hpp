@@ -33,6 +33,7 @@ struct Contraction {
   Pool* pool;
   Finish finish = {};
   Cutting cutting = {};
+  bool constant_b = false;  // b lies among the weights
 };
 
 // Rows at a multiple of 4 KB apart share one set of a first-level cache (8 ways of 32 KB, 12 of 48
@@ -63,7 +64,7 @@ struct Cut {
 };
 
 // Requires m, n, batch > 0.
-inline Cut cut_contraction(const Contraction& p) {
+__attribute__((noinline)) inline Cut cut_contraction(const Contraction& p) {
   Cut cut;
   const int64_t most = p.cutting.row_limit;
   cut.row_tiles = ceil_div(p.m, most > 0 ? min64(most, MR) : p.row_limit);
@@ -90,6 +91,20 @@ inline Cut cut_contraction(const Contraction& p) {
   return cut;
 }
 
+// With more row tiles, waiting for the first panels is nothing beside the work.
+constexpr int64_t FEW_ROW_TILES = 16;
+
+// What the tiles of `block` fetch: the panels of the next one; behind the last one what follows a
+// constant among the weights, as that is what the next kernels read.
+__attribute__((noinline)) inline Upcoming next_panels(const Contraction& p, const Cut& cut,
+                                                      const float* b, int64_t block) {
+  const int64_t from = block * cut.block_panels, to = min64(cut.panels, from + cut.block_panels);
+  const int64_t next = min64(cut.panels, to + cut.block_panels) - to;
+  const int64_t panel = p.k * NR, bytes = next * panel * int64_t(sizeof(float));
+  const int64_t behind = p.constant_b && cut.row_tiles <= FEW_ROW_TILES ? L2_PANEL_BYTES : 0;
+  return {b + to * panel, next > 0 ? bytes : behind, cut.row_tiles * (to - from)};
+}
+
 // One strip against one block of panels.
 template <class Source, class Multiply>
 inline void contract_item(const Contraction& p, const Cut& cut, const Source& source,
@@ -99,13 +114,15 @@ inline void contract_item(const Contraction& p, const Cut& cut, const Source& so
   const int64_t batch = item / (cut.strips * cut.blocks);
   const int64_t first_tile = strip * cut.strip_tiles;
   const int64_t last_tile = min64(cut.row_tiles, first_tile + cut.strip_tiles);
-  const int64_t last_panel = min64(cut.panels, (block + 1) * cut.block_panels);
+  const int64_t first_panel = block * cut.block_panels;
+  const int64_t last_panel = min64(cut.panels, first_panel + cut.block_panels);
   const int64_t m0 = cut.first_row(first_tile);
   const int64_t first_column = p.batch_is_columns ? batch * p.n : 0;
   const float* b = p.b + batch * p.b_batch;
+  const Upcoming next = next_panels(p, cut, b, block);
   const float* table[MR];
   TileOperands rows = {};
-  for (int64_t panel0 = block * cut.block_panels; panel0 < last_panel; panel0 += EPILOGUE_PANELS) {
+  for (int64_t panel0 = first_panel; panel0 < last_panel; panel0 += EPILOGUE_PANELS) {
     const int64_t panel1 = min64(last_panel, panel0 + EPILOGUE_PANELS);
     const int64_t n0 = panel0 * NR, n1 = min64(p.n, panel1 * NR);
     const bool direct = p.epilogue.fn == nullptr;
@@ -115,9 +132,11 @@ inline void contract_item(const Contraction& p, const Cut& cut, const Source& so
     for (int64_t tile = first_tile; tile < last_tile; ++tile) {
       const int64_t mr = cut.rows(tile);
       // Strips of several tiles have one group of panels only, so nothing is prepared twice.
-      if (cut.strip_tiles > 1 || n0 == block * cut.block_panels * NR)
+      if (cut.strip_tiles > 1 || panel0 == first_panel)
         rows = source.prepare({batch, m0 + done, mr, thread, table});
       for (int64_t panel = panel0; panel < panel1; ++panel) {
+        rows.ahead = next.slice(tile * (last_panel - first_panel) + panel - first_panel,
+                                rows.kc * rows.taps, mr * FETCHED_EACH_ROW);
         const int64_t cols = min64(NR, p.n - panel * NR);
         float* const tile_out = out + done * ld + (panel - panel0) * NR;
         const Finish finish = p.finish.at(first_column + panel * NR, tile_out - p.c);

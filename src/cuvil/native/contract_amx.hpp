@@ -28,6 +28,10 @@ constexpr int64_t AMX_LEAST_ROWS = 4;
 
 #if CUVIL_AMX
 
+// Bytes of the next panel that a step can fetch without waiting, where there are several strips: a
+// single one takes no longer than memory does.
+constexpr int64_t AMX_FETCHED = 1024;
+
 struct AmxCut {
   int64_t strips, group, groups;  // group: strips of one
   int64_t panels, block, blocks;  // block: panels of one
@@ -112,10 +116,14 @@ struct AmxItem {
     }
     const int64_t n0 = panel * NR, columns = min64(NR, p.n - n0);
     const int64_t column = (p.batch_is_columns ? batch * p.n : 0) + n0;
+    const int64_t strips = last_strip - first_strip;
+    const int64_t bytes = strips > 1 ? p.k * NR * int64_t(sizeof(float)) : 0;
+    const Upcoming next = {b + p.k * NR, bytes, strips};
     for (int64_t strip = first_strip; strip < last_strip; ++strip) {
       const int64_t m0 = strip * AMX_ROWS, count = rows(strip);
       amx_multiply(left(strip), count, reinterpret_cast<const char*>(b),
-                   reinterpret_cast<const char*>(rest), p.k, columns, tile, NR);
+                   reinterpret_cast<const char*>(rest), p.k, columns, tile, NR,
+                   next.slice(strip - first_strip, p.k / AMX_STEP_PAIRS, AMX_FETCHED));
       if (p.epilogue.fn) {
         p.epilogue.fn(p.epilogue.ctx, tile, NR, p.batch_is_columns ? 0 : batch, m0, count, column,
                       columns);

@@ -9,7 +9,7 @@ void conv_f32(const ConvArgs& a) {
   if (pixels <= 0 || og <= 0) return;
   if (is_matrix_product(a)) {
     gemm_f32({1, pixels, og, cg, a.x, 0, cg, 1, a.w_packed, 0, a.y, 0, og, a.epilogue, a.scratch,
-              a.pool, a.finish, a.cutting});
+              a.pool, a.finish, a.cutting, true});
     return;
   }
   Contraction p = pixel_contraction(a);

@@ -81,7 +81,7 @@ void gemm_f32(const GemmArgs& a) {
   const int64_t min_panels = a.a_col == 1 ? 1 : 8;
   const Contraction p = {a.batch, a.m,       a.n,        a.k,        a.b,    a.b_batch,
                          a.c,     a.c_batch, a.c_row,    false,      row_limit, min_panels,
-                         a.epilogue, a.pool, a.finish,   a.cutting};
+                         a.epilogue, a.pool, a.finish,   a.cutting, a.constant_b};
   contract(p, MatrixRows{a});
 }
 

@@ -33,7 +33,7 @@ void gemm_bf16(const GemmBf16Args& a) {
   const int64_t pairs = a.k / 2, row_limit = tile_rows_at(a.a_row / 2, pairs);
   const Contraction p = {a.batch, a.m, a.n, pairs, reinterpret_cast<const float*>(a.b), a.b_batch,
                          a.c, a.c_batch, a.c_row, false, row_limit, 1, a.epilogue, a.pool,
-                         a.finish};
+                         a.finish, {}, true};
 #if CUVIL_AMX
   if (a.copies && a.m >= AMX_LEAST_ROWS && amx_ready())
     return contract_amx(p, PairRows{a}, a.copies);

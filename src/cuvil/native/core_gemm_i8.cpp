@@ -83,7 +83,9 @@ struct ByteTile {
 #elif CUVIL_LANE_PRODUCTS
     for (; w + 4 <= whole; w += 4, b += 4 * NR) multiply_words(ByteLanes{flip}, acc, row, 4 * w, b);
 #endif
+    AheadWalk ahead(a.ahead, a.rows);
     for (; w < whole; ++w, b += NR) {
+      if constexpr (R >= FETCHING_ROWS && V * VL == TILE_COLUMNS) ahead.step();
       vi bv[V];
 #pragma unroll
       for (int v = 0; v < V; ++v) bv[v] = load(b + v * VL);
@@ -156,7 +158,7 @@ void gemm_i8(const GemmI8Args& a) {
   const Contraction p = {a.batch, a.m, a.n, 1 + ceil_div(a.k, 4), (const float*)a.b, a.b_batch,
                          (float*)a.c, a.c_batch, a.c_row, false,
                          min64(BYTE_ROWS, tile_rows_at(a.a_row / 4, ceil_div(a.k, 4))), 1,
-                         a.epilogue, a.pool};
+                         a.epilogue, a.pool, {}, {}, true};
   contract(p, ByteRows{a}, ByteTile{a.k, a.a_signed == SIGNED_BYTES ? 0u : 0x80808080u});
 }
 

@@ -35,13 +35,15 @@ CUVIL_INLINE void step(const char* a, int64_t a_row, const char* b) {
 
 template <bool LOWER, bool RIGHT>
 void multiply(const AmxRows& rows, const char* b, const char* rest, int64_t pairs, float* out,
-              int64_t ld) {
+              int64_t ld, const Ahead& ahead) {
   __builtin_ia32_tilezero(0);
   __builtin_ia32_tilezero(1);
   __builtin_ia32_tilezero(2);
   __builtin_ia32_tilezero(3);
   const char* a = rows.first;
+  AheadWalk next(ahead, b);
   for (int64_t k = 0; k + AMX_STEP_PAIRS <= pairs; k += AMX_STEP_PAIRS) {
+    next.steps();
     step<LOWER, RIGHT>(a, rows.row_bytes, b);
     a += AMX_STEP_BYTES;
     b += BLOCK_BYTES;
@@ -104,13 +106,13 @@ void amx_begin() {
 void amx_end() { __builtin_ia32_tilerelease(); }
 
 void amx_multiply(const AmxRows& a, int64_t rows, const char* panel, const char* rest,
-                  int64_t pairs, int64_t columns, float* out, int64_t ld) {
+                  int64_t pairs, int64_t columns, float* out, int64_t ld, const Ahead& ahead) {
   if (rows > 16) {
-    if (columns > 16) multiply<true, true>(a, panel, rest, pairs, out, ld);
-    else multiply<true, false>(a, panel, rest, pairs, out, ld);
+    if (columns > 16) multiply<true, true>(a, panel, rest, pairs, out, ld, ahead);
+    else multiply<true, false>(a, panel, rest, pairs, out, ld, ahead);
   } else {
-    if (columns > 16) multiply<false, true>(a, panel, rest, pairs, out, ld);
-    else multiply<false, false>(a, panel, rest, pairs, out, ld);
+    if (columns > 16) multiply<false, true>(a, panel, rest, pairs, out, ld, ahead);
+    else multiply<false, false>(a, panel, rest, pairs, out, ld, ahead);
   }
 }
 

@@ -152,14 +152,17 @@ struct Winograd {
   void multiply(const float* transformed, int64_t count, int64_t panel, float* out) const {
     const float* u = a.w_packed + panel * POINTS * a.c * NR;
     const int64_t cols = min64(NR, a.oc - panel * NR);
-    const int64_t chunks = ceil_div(count, MR);
+    const int64_t chunks = ceil_div(count, MR), point_bytes = a.c * NR * int64_t(sizeof(float));
+    const bool near = panels * POINTS * point_bytes <= L2_PANEL_BYTES;
     for (int64_t p = 0; p < POINTS; ++p, u += a.c * NR) {
+      const Upcoming next = {u + a.c * NR, near ? 0 : point_bytes, chunks};
       const float* rows = transformed + p * point_stride();
       for (int64_t chunk = 0; chunk < chunks; ++chunk) {
         const int64_t m0 = chunk * count / chunks, mr = (chunk + 1) * count / chunks - m0;
         const float* table[MR];
         for (int64_t i = 0; i < mr; ++i) table[i] = rows + (m0 + i) * channels;
-        multiply_tile({table, 1, a.c}, mr, u, out + p * products + m0 * NR, NR, cols, true);
+        const Ahead ahead = next.slice(chunk, a.c, mr * FETCHED_EACH_ROW);
+        multiply_tile({table, 1, a.c, ahead}, mr, u, out + p * products + m0 * NR, NR, cols, true);
       }
     }
   }
@@ -226,7 +229,7 @@ struct Winograd {
   }
 
   // VL channels of one tile by the definition.
-  __attribute__((noinline)) void sum_taps(const Place& at, int64_t panel, int64_t v,
+  __attribute__((noinline, minsize)) void sum_taps(const Place& at, int64_t panel, int64_t v,
                                           float* const (&rows)[OUTPUTS]) const {
     const float* u = a.w_packed + panel * POINTS * a.c * NR + v;
     vf acc[OUTPUTS][OUTPUTS] = {};

@@ -29,6 +29,7 @@ struct GemmArgs {
   Pool* pool;
   Finish finish = {};
   Cutting cutting = {};
+  bool constant_b = false;  // b lies among the weights
 };
 
 void gemm_f32(const GemmArgs& args);

@@ -168,7 +168,8 @@ inline Contraction pixel_contraction(const ConvArgs& a) {
   const int64_t k = int64_t(a.kd) * a.kh * a.kw * cg;
   const int64_t row_limit = tile_rows_at(a.sw * a.c, cg);
   return {a.groups, pixels, og,   k,         a.w_packed, packed_b_size(k, og), a.y,
-          og,       a.oc,   true, row_limit, 1,          a.epilogue,           a.pool, a.finish};
+          og,       a.oc,   true, row_limit, 1,          a.epilogue,           a.pool, a.finish,
+          {},       true};
 }
 
 }  // namespace cuvil

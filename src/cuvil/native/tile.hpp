@@ -9,15 +9,23 @@
 // that a single row (mr == 1) keeps ROW_CHAINS partial sums over k mod ROW_CHAINS: a lone row would
 // otherwise wait for the latency of each addition.
 #pragma once
+#include "ahead.hpp"
 #include "epilogue.hpp"
 
 namespace cuvil {
 
 constexpr int ROW_CHAINS = 4;
 
+// Bytes of what comes next that a tile can fetch in a step of k without waiting, for each row.
+constexpr int64_t FETCHED_EACH_ROW = 10;
+
+// Fewer rows take no longer than memory does, and fetch nothing.
+constexpr int FETCHING_ROWS = 4;
+
 struct TileOperands {
   const float* const* rows;
   int64_t taps, kc;
+  Ahead ahead = {};
 };
 
 // Stores columns [0, cols), 0 < cols <= NR. With whole_vectors it may store up to the next multiple

@@ -2,6 +2,7 @@
 // pairs (gemm_bf16.hpp) is what the unit reads: 16 steps of it are two tiles side by side.
 // Products and sums are those of tile_bf16.hpp: exact products, f32 sums, denormals count as 0.
 #pragma once
+#include "ahead.hpp"
 #include "epilogue.hpp"
 
 #if defined(__AMX_BF16__) && CUVIL_VEC_BYTES == 64 && CUVIL_NR == 32
@@ -35,7 +36,7 @@ struct AmxRows {
 // the next multiple of 16 are read; out [32][ld] gets whole tiles of 16 x 16. `rest` holds the
 // steps of the panel past the last whole 16, filled up with zeros; unused where there are none.
 void amx_multiply(const AmxRows& a, int64_t rows, const char* panel, const char* rest,
-                  int64_t pairs, int64_t columns, float* out, int64_t ld);
+                  int64_t pairs, int64_t columns, float* out, int64_t ld, const Ahead& ahead = {});
 
 // A finished tile to c, with what `finish` asks for where it is given.
 void amx_store(const float* tile, int64_t rows, int64_t columns, float* c, int64_t ld,

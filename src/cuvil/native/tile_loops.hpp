@@ -21,6 +21,8 @@ CUVIL_MULTIPLIES __attribute__((noinline)) void multiply_rows(
     const TileOperands& a, const typename Arithmetic::Packed* b, const TileOutput& o) {
   vf acc[R][V] = {};
   const float* const* table = a.rows;
+  constexpr bool FETCHES = R >= FETCHING_ROWS && V * VL == TILE_COLUMNS;
+  AheadWalk ahead(a.ahead, a.rows);
   for (int64_t t = 0; t < a.taps; ++t, table += MR) {
     const typename Arithmetic::Left* row[R];
 #pragma unroll
@@ -34,6 +36,7 @@ CUVIL_MULTIPLIES __attribute__((noinline)) void multiply_rows(
 #pragma clang loop unroll_count(4)
 #endif
     for (; k < a.kc; ++k, b += NR) {
+      if constexpr (FETCHES) ahead.step();
       decltype(load(b)) bv[V];
 #pragma unroll
       for (int v = 0; v < V; ++v) bv[v] = load(b + v * VL);
