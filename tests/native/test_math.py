@@ -28,7 +28,7 @@ UNARY = hc.words(
 ROUNDING = hc.words("round_even round_away floor ceil trunc")
 BINARY = hc.words("pow atan2 fmod floor_mod max_nan min_nan")
 INT_BINARY = hc.words(
-    "div_trunc mod_trunc div_floor mod_floor pow_int shift_left shift_right max_nan min_nan"
+    "div_trunc mod_trunc div_floor mod_floor pow_int shift_left shift_right max_nan min_nan gcd"
 )
 INTS = {f"{s}{b}": np.dtype(f"{'u' * (s == 'u')}int{b}") for s in "iu" for b in (8, 16, 32, 64)}
 FLOATS: dict[str, tuple[str, Any]] = {"f32": ("float", np.float32), "f64": ("double", np.float64)}

@@ -29,7 +29,18 @@ def exact_int(name: str, a: int, b: int, dtype: np.dtype) -> int:
         return a << b if 0 <= b < bits else 0
     if name == "shift_right":
         return a >> b if 0 <= b < bits else (-1 if a < 0 else 0)
+    if name == "gcd":
+        return euclid(a, b, dtype)
     return max(a, b) if name == "max_nan" else min(a, b)
+
+
+def euclid(a: int, b: int, dtype: np.dtype) -> int:
+    """Of the absolute values as the type has them: its smallest number is its own."""
+    least = int(np.iinfo(dtype).min)
+    a, b = (x if x == least else abs(x) for x in (a, b))
+    while a:
+        a, b = exact_int("mod_trunc", b, a, dtype), a
+    return b
 
 
 @pytest.mark.parametrize("tag", INTS)

@@ -42,17 +42,18 @@ CUVIL_INLINE T mod_floor(T a, T b) {
   return r != T(0) && (r < T(0)) != (b < T(0)) ? T(r + b) : r;
 }
 
-// Greatest common divisor by Euclid's algorithm, of the absolute values; the result wraps.
+// Euclid's algorithm on the absolute values, which wrap: the smallest integer stays negative, and
+// so may the result be then.
 template <class T>
 CUVIL_INLINE T gcd(T a, T b) {
-  uint64_t x = a < T(0) ? uint64_t(0) - uint64_t(a) : uint64_t(a);
-  uint64_t y = b < T(0) ? uint64_t(0) - uint64_t(b) : uint64_t(b);
-  while (y != 0) {
-    const uint64_t rest = x % y;
-    x = y;
-    y = rest;
+  T x = a < T(0) ? T(uint64_t(0) - uint64_t(a)) : a;
+  T y = b < T(0) ? T(uint64_t(0) - uint64_t(b)) : b;
+  while (x != T(0)) {
+    const T rest = mod_trunc(y, x);
+    y = x;
+    x = rest;
   }
-  return T(x);
+  return y;
 }
 
 // base^exponent by squaring, wrapping. Negative exponents: 1 for 1, +-1 for -1, else 0.

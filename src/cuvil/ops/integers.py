@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,17 +19,20 @@ def _gcd_infer(ctx: ShapeContext, types: Sequence[TensorType], attrs: Attrs) -> 
 
 
 def _gcd(arrays: Sequence[Array], attrs: Attrs, results: Sequence[TensorType]) -> list[Array]:
-    a, b = (np.asarray(x) for x in arrays)
-    pairs = zip(a.reshape(-1).tolist(), b.reshape(-1).tolist(), strict=True)
-    bits = a.dtype.itemsize * 8
-    unsigned = np.array([math.gcd(x, y) % (1 << bits) for x, y in pairs], f"u{a.dtype.itemsize}")
-    return [unsigned.astype(a.dtype).reshape(a.shape)]
+    """Euclid's algorithm in the dtype itself, whose smallest number has no absolute value."""
+    x, y = (np.abs(a) for a in arrays)
+    while (going := x != 0).any():
+        rest = np.fmod(y, np.where(going, x, 1))
+        y = np.where(going, x, y)
+        x = np.where(going, rest, 0)
+    return [y]
 
 
 DEFS: list[OpDef] = [
     OpDef(
         "cuvil.gcd", "map", _gcd_infer, _gcd, (2, 2),
         scalar=lambda args, types, result: f"cuvil::gcd({args[0]}, {args[1]})",
-        doc="The greatest common divisor; 0 of two zeros. What doesn't fit wraps.",
+        doc="The greatest common divisor by Euclid's algorithm on the absolute values, which wrap: "
+        "a result of the smallest number may be negative. 0 of two zeros.",
     ),
 ]  # fmt: skip

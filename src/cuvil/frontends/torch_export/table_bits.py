@@ -69,10 +69,12 @@ def _view(c: Call) -> Value:
 
 
 def _lcm(c: Call) -> Value:
-    """|a / gcd(a, b) * b|, 0 where either is 0."""
+    """|a / gcd(a, b) * b|, 0 where either is 0. As in C, short integers are computed with as i32,
+    so that the absolute value is that of the whole product; it wraps after."""
     a, b = (Term(c.e, v) for v in operands(c, c.dtype))
-    shared = a.map("gcd", b)
-    return abs(a.map("div", shared) * b).value
+    wide = c.dtype if c.dtype.size >= I32.size else I32
+    shared, a, b = (x.cast(wide) for x in (a.map("gcd", b), a, b))
+    return abs(a.map("div", shared) * b).cast(c.dtype).value
 
 
 def _heaviside(c: Call) -> Value:
