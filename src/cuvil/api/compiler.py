@@ -12,6 +12,7 @@ from pathlib import Path
 from cuvil.api.backends import BACKENDS
 from cuvil.api.c_backend import with_budgets
 from cuvil.api.capture import Captured, capture, need_framework
+from cuvil.api.example_check import known_right, values_digest
 from cuvil.api.keys import artifact_key, loaded_version, quick_key
 from cuvil.api.manifest import (
     ORIGINS,
@@ -122,13 +123,14 @@ class Compiler:
             quick = self._quick_key()
             path = self._known(quick)
         source: Source | None = None
-        with contextlib.ExitStack() as until_loaded:
-            if path is None:
+        artifact = self._known_right(path, quick)
+        if artifact is None:
+            with contextlib.ExitStack() as until_loaded:
                 with self.stages.stage("capture"):
                     source = self.capture()
                 path = self._found_or_built(source, quick, until_loaded)
-            with self.stages.stage("load"):
-                artifact = self._load(path)
+                with self.stages.stage("load"):
+                    artifact = self._load(path)
         artifact.source = source or DeferredSource(self.capture)
         if isinstance(artifact, Artifact):
             watch(artifact)
@@ -159,6 +161,15 @@ class Compiler:
             log.info("from the cache, without a capture: %s", path)
         return path
 
+    def _known_right(self, path: Path | None, quick: str | None) -> Artifact | Built | None:
+        """The artifact of the quick key, if it is right on the example values too."""
+        if path is None or quick is None:
+            return None
+        with self.stages.stage("load"):
+            artifact = self._load(path)
+        with self.stages.stage("verify"):
+            return artifact if known_right(artifact, self.request, self.cache, quick) else None
+
     def _found_or_built(
         self, source: Source, quick: str | None, until_loaded: contextlib.ExitStack
     ) -> Path:
@@ -177,6 +188,7 @@ class Compiler:
             with self.stages.stage("verify"):
                 again = check_built(self._load(path), source, AGAIN_SECONDS)
                 self.report = None if again.compared else again
+        before = self.cache.checked(quick) if path is not None and quick is not None else []
         if path is None:
             elsewhere = until_loaded.enter_context(working_folder(self.cache))
             if elsewhere is not None:
@@ -186,6 +198,7 @@ class Compiler:
         unknown = self.report is not None and not self.report.compared
         if quick is not None and not unknown:  # else the next one would not say so
             self.cache.set_alias(quick, key)
+            self.cache.set_checked(quick, [*before, values_digest(self.request.example_inputs)])
         return path
 
     def capture(self) -> Source:

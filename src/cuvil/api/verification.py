@@ -50,12 +50,15 @@ AGAIN_SECONDS = 0.2
 def check_built(
     artifact: Artifact | Built, source: Source, seconds: float = BUILD_SECONDS
 ) -> Report:
-    """Verify a build, for about ``seconds`` or on one set of inputs.
+    """Verify a build, for about ``seconds`` or on one set of inputs: with less than a build's time
+    the examples' own before all others.
 
     Raises VerificationError when it disagrees with its source.
     """
     _check_references(source)
     trials, versions = in_turn(artifact, _trials(artifact, source, None))
+    if seconds < BUILD_SECONDS:
+        trials = sorted(trials, key=lambda inputs: not _of_examples(inputs, source.examples))
     fewest = versions if seconds >= BUILD_SECONDS else 1
     allowed = tolerance_of(source.module, source.precision)
     report = _compare_all(artifact.native, source, trials, *allowed, seconds, fewest=fewest)[0]
@@ -71,6 +74,11 @@ def check_built(
             hint=advice(source.module, source.precision),
         )
     return report
+
+
+def _of_examples(inputs: Mapping[str, Array], examples: Mapping[str, Array]) -> bool:
+    """Whether inputs are the examples, which are resized for other shapes."""
+    return all(name in examples and examples[name].shape == a.shape for name, a in inputs.items())
 
 
 def _check_references(source: Source) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ TUNING = "tuning"
 """The folder of tuning's winners (tune/store.py), which are cleared with the rest."""
 _SUFFIX = ".cuvilpkg"
 _STALE_SECONDS = 3600.0
+_MOST_CHECKED = 64  # of the newest example values by model: older ones are checked again
 _PROBE_BYTES = 1 << 20  # about what a small model's objects take
 
 
@@ -40,6 +41,7 @@ class Cache:
         self.limit_bytes = limit_bytes
         self._entries = root / "artifacts"
         self._aliases = root / "aliases"
+        self._checked = root / "checked"
         self._temporary = root / "tmp"
 
     def fault(self) -> OSError | None:
@@ -107,6 +109,19 @@ class Cache:
         except OSError:
             return
 
+    def checked(self, key: str) -> list[str]:
+        """Digests of the example values that what ``key`` stands for was verified on."""
+        try:
+            return _place(self._checked, key).read_text(encoding="ascii").split()
+        except (OSError, ValueError):
+            return []
+
+    def set_checked(self, key: str, digests: Iterable[str]) -> None:
+        """Keep the last of these digests; without a place they only aren't known."""
+        text = " ".join(list(dict.fromkeys(digests))[-_MOST_CHECKED:])
+        with contextlib.suppress(OSError):
+            write_atomic(_place(self._checked, key), text.encode("ascii"))
+
     def drop(self, key: str) -> None:
         """Remove one entry, if it is there and may be removed."""
         with contextlib.suppress(OSError):
@@ -135,8 +150,9 @@ class Cache:
         """
         freed = sum(
             _remove_files(folder, float("inf"))
-            for folder in (self._entries, self._aliases, self.root / "objects", self.root / TUNING)
-        )
+            for folder in (self._entries, self._aliases, self._checked,
+                           self.root / "objects", self.root / TUNING)
+        )  # fmt: skip
         return freed + self.remove_stale()
 
     def remove_stale(self, age_seconds: float = _STALE_SECONDS) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,11 @@ def tolerance_of(module: Module, precision: str = "f32") -> tuple[float, float]:
         if op.short != "constant"
         for value in op.results
     } | {precision}
+    return tolerance_among(computed)
+
+
+def tolerance_among(computed: Collection[str]) -> tuple[float, float]:
+    """The same by the names of the dtypes that are computed in."""
     return next((pair for name, pair in _TOLERANCES.items() if name in computed), _WIDE)
 
 
