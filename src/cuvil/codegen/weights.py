@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from cuvil.codegen import packing, packing_bf16, packing_layer
+from cuvil.codegen.denormals import without_denormals
 from cuvil.ir.core import Weight
 
 ALIGNMENT = 64
@@ -106,7 +107,7 @@ class WeightLayout:
         array = weight.array
         if packing_name:
             kind, *arguments = packing_name.split(":")
-            array = _PACKERS[kind](array, arguments)
+            array = _PACKERS[kind](without_denormals(array, kind), arguments)
         offset = self.size
         self._offsets[key] = offset
         self.parts.append((offset, np.ascontiguousarray(array)))
