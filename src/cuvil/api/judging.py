@@ -13,6 +13,7 @@ from cuvil.api.source import Source
 from cuvil.errors import CuvilError, InvalidModelError
 from cuvil.runners.built import Built
 from cuvil.runtime.artifact import Artifact
+from cuvil.verify.either import compare_either
 from cuvil.verify.report import OutputError, compare
 from cuvil.verify.tolerance import movement
 
@@ -56,14 +57,14 @@ def judged(
             return kept
     exact = _tried(source.exact, inputs, "the model can't be run in float64")
     if exact is not None:
-        again = compare(names, exact, found, *tolerance)
+        again = compare_either(names, expected, exact, found, *tolerance)
         if all(e.passed for e in again):
             notes.off.append(_off(inputs, plain, expected, found, exact))
             log.warning("the model itself is off: %s", notes.off[-1])
             return again
     if strict:
         return plain
-    allowed = _allowed(artifact, source, inputs)
+    allowed = _allowed(artifact, source, inputs, found)
     again = compare(names, expected, found, *tolerance, allowed) if allowed else plain
     if not all(e.passed for e in again):
         return plain
@@ -140,12 +141,12 @@ def _tried(run: Run | None, inputs: Mapping[str, Array], why: str) -> list[Array
 
 
 def _allowed(
-    artifact: Artifact | Built, source: Source, inputs: Mapping[str, Array]
+    artifact: Artifact | Built, source: Source, inputs: Mapping[str, Array], found: Sequence[Array]
 ) -> list[Array] | None:
     """How far rounding alone moves the source here; None where that can't be told."""
     try:
         symbols = artifact.symbols_for(inputs)
-        return movement(source.module, source.run, inputs, symbols, source.precision)
+        return movement(source.module, source.run, inputs, symbols, source.precision, found)
     except Exception as error:  # as in expected_of: a moved input may be one that it refuses
         log.info("how far rounding moves the model can't be told: %s", error)
         return None

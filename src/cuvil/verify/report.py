@@ -12,6 +12,7 @@ from cuvil.errors.words import counted
 from cuvil.verify.path_report import PathReport
 
 Array = np.ndarray[Any, Any]
+_LEAST_SCALE = 1e-30
 NOT_VERIFIED = "not verified: no inputs were found that the model takes"
 
 
@@ -19,8 +20,8 @@ NOT_VERIFIED = "not verified: no inputs were found that the model takes"
 class OutputError:
     """The worst difference in one output.
 
-    ``scaled`` is the largest absolute error over the output's scale (its largest finite
-    magnitude in the source); ``excess`` counts elements beyond the tolerance; ``at`` is the index
+    ``scaled`` is the largest absolute error over the output's scale (:func:`scale_of` the source's
+    own); ``excess`` counts elements beyond the tolerance; ``at`` is the index
     of the worst.
     """
 
@@ -179,8 +180,8 @@ def compare(
 ) -> list[OutputError]:  # fmt: skip
     """Compare outputs: |given - expected| <= atol * scale + rtol * |expected| + allowed.
 
-    ``allowed`` are arrays of the outputs' shapes, by default zero. ``scale`` is the largest finite
-    magnitude of the expected output, at least 1e-30. NaN must meet NaN, an infinity the same
+    ``allowed`` are arrays of the outputs' shapes, by default zero. ``scale`` is
+    :func:`scale_of` the expected output. NaN must meet NaN, an infinity the same
     infinity; integers and bools must be equal, but for what is allowed.
     """
     more = allowed if allowed is not None else [np.zeros(())] * len(names)
@@ -198,26 +199,54 @@ def _compare(
         return OutputError(name, shape, np.inf, np.inf, 1, (), text)
     if expected.size == 0:
         return OutputError(name, shape, 0.0, 0.0, 0, ())
+    scale = scale_of(expected)
+    difference, wrong = differences(expected, given, Tolerance(atol, rtol, scale), allowed)
+    bad, worst = int(np.count_nonzero(wrong)), float(difference.max())
     if expected.dtype.kind in "biu":
-        wrong = expected != given
-        if np.any(allowed):
-            apart = np.abs(expected.astype(np.float64) - given.astype(np.float64))
-            wrong &= ~(apart <= allowed)
-        bad = int(np.count_nonzero(wrong))
         at = tuple(int(i) for i in np.argwhere(wrong)[0]) if bad else ()
-        worst = float(np.abs(expected.astype(np.float64) - given.astype(np.float64)).max())
         return OutputError(name, shape, worst, float(bool(bad)), bad, at)
+    index = np.unravel_index(int(np.argmax(difference)), shape)
+    at = tuple(int(i) for i in index)
+    return OutputError(name, shape, worst, worst / (scale or _LEAST_SCALE), bad, at)
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """``atol`` of the output's scale, None for one without a finite number, and ``rtol`` of each
+    element."""
+
+    atol: float
+    rtol: float
+    scale: float | None
+
+
+def scale_of(expected: Array) -> float | None:
+    """The largest finite magnitude, at least 1e-30; None where there is no finite number.
+
+    Numbers at the end of the type's range, by which models mark what is masked, are no scale for
+    the others.
+    """
+    a = np.abs(expected.astype(np.float64))
+    end = np.finfo(np.float64 if expected.dtype == np.float64 else np.float32).max / 2
+    finite = a[a < end] if np.any(a < end) else a[np.isfinite(a)]
+    return max(float(finite.max()), _LEAST_SCALE) if finite.size else None
+
+
+def differences(
+    expected: Array, given: Array, tolerance: Tolerance, allowed: Array | None = None
+) -> tuple[Array, Array]:
+    """How far each element is off, as float64, and which are beyond the tolerance and what else is
+    ``allowed``; of one shape."""
+    more = np.zeros(()) if allowed is None else allowed
     a, b = expected.astype(np.float64), given.astype(np.float64)
+    if expected.dtype.kind in "biu":
+        apart = np.abs(a - b)
+        wrong = expected != given
+        return apart, wrong & ~(apart <= more) if np.any(more) else wrong
     finite = np.isfinite(a)
-    scale = max(float(np.abs(a[finite]).max()) if finite.any() else 0.0, 1e-30)
     with np.errstate(invalid="ignore"):
         difference = np.where(finite, np.abs(a - b), 0.0)
         same = np.where(finite, np.isfinite(b), (a == b) | (np.isnan(a) & np.isnan(b)))
     difference = np.where(same, difference, np.inf)
-    wrong = difference > atol * scale + rtol * np.where(finite, np.abs(a), 0.0) + allowed
-    index = np.unravel_index(int(np.argmax(difference)), shape)
-    worst = float(difference.max())
-    return OutputError(
-        name, shape, worst, worst / scale, int(np.count_nonzero(wrong)),
-        tuple(int(i) for i in index),
-    )  # fmt: skip
+    scaled = tolerance.atol * (tolerance.scale or _LEAST_SCALE)
+    return difference, difference > scaled + tolerance.rtol * np.where(finite, abs(a), 0.0) + more

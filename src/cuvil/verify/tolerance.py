@@ -46,6 +46,7 @@ def movement(
     inputs: Mapping[str, Array],
     symbols: Mapping[str, int],
     precision: str = "f32",
+    found: Sequence[Array] | None = None,
 ) -> list[Array]:
     """How far each output element of the source may move by rounding alone, as float64.
 
@@ -53,13 +54,17 @@ def movement(
     runs whose floating inputs are off by one unit of rounding, up or down at random. A source
     without such inputs is run by the reference interpreter instead, with each result off by one
     unit. A unit is that of the element type, or of ``precision`` if that is coarser. What does not
-    stay finite gives no allowance.
+    stay finite gives no allowance. Whole numbers that jump, as places do, may be what a run gave
+    and nothing in between: the allowance is for that where it is ``found``.
     """
     least = 0.0 if precision == "f32" else unit_of(DTYPES[precision].numpy)
     rng = np.random.default_rng(0)
     floating = any(is_floating(array) for array in inputs.values())
     exact = [np.asarray(a) for a in (run(inputs) if floating else run_module(module, inputs))]
     moved = [np.zeros(a.shape) for a in exact]
+    met = [np.zeros(a.shape, bool) for a in exact]
+    same = found is not None and [a.shape for a in found] == [a.shape for a in exact]
+    given: Sequence[Array | None] = found if found is not None and same else [None] * len(exact)
     for seed in range(_TRIALS):
         if floating:
             noisy = run({name: off_by_a_unit(a, rng, least) for name, a in inputs.items()})
@@ -68,10 +73,27 @@ def movement(
         for at, (a, b) in enumerate(zip(exact, map(np.asarray, noisy), strict=True)):
             if a.shape == b.shape:
                 np.maximum(moved[at], _distance(a, b), out=moved[at])
+                met[at] |= _met(b, given[at])
     return [
-        _FACTOR * (np.maximum(m, np.median(m)) if m.size and is_floating(a) else m)
-        for m, a in zip(moved, exact, strict=True)
-    ]
+        _FACTOR * np.maximum(m, np.median(m)) if m.size and is_floating(a)
+        else _of_whole(a, m, f, seen)
+        for a, m, f, seen in zip(exact, moved, given, met, strict=True)
+    ]  # fmt: skip
+
+
+def _met(reached: Array, found: Array | None) -> Array:
+    return reached == found if found is not None else np.zeros(reached.shape, bool)
+
+
+def _of_whole(exact: Array, moved: Array, found: Array | None, met: Array) -> Array:
+    """The allowance of whole numbers and truth values: by their movement where that is a step, or
+    small beside the number itself; else for what was met."""
+    if not moved.size or is_floating(exact):
+        return moved
+    size = np.abs(exact.astype(np.float64))
+    small = moved <= np.maximum(1.0, _WIDE[0] * size.max() + _WIDE[1] * size)
+    jump = moved if found is None else np.where(met, _distance(exact, found), 0.0)
+    return np.where(small, _FACTOR * moved, jump)
 
 
 def _distance(a: Array, b: Array) -> Array:
