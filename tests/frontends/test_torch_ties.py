@@ -9,7 +9,11 @@ import pytest
 import torch
 
 import cuvil
+from cuvil.api.verification import bisect_artifact
 from cuvil.frontends.torch_export.ties import EqualKeepOrder
+from cuvil.ir.core import Op
+from cuvil.passes import pipeline
+from cuvil.rewrite.rule import Context, Outcome, rule
 from tests.frontends.torch_helper import Fn
 
 _OPEN: dict[str, Callable[[torch.Tensor], Any]] = {
@@ -58,3 +62,29 @@ def test_a_wrong_position_still_fails() -> None:
         source = artifact.source
         source.origin.model = Fn(lambda x: x.argsort(1, descending=True))
         assert not cuvil.verify(artifact, (x,)).passed
+
+
+@pytest.mark.parametrize("name", _OPEN)
+def test_open_positions_are_no_fault_of_a_kernel_or_a_rewrite(name: str) -> None:
+    x = _few()
+    with cuvil.compile(Fn(lambda x: (_OPEN[name](x), x.argmax(1))), (x,), cache=False) as artifact:
+        report = cuvil.verify(artifact, (x,), layerwise=True)
+        assert report.passed and report.layers
+        assert report.verdict == "every kernel agrees with the reference"
+        assert bisect_artifact(artifact, (x,)) is None
+
+
+def test_a_fault_beside_open_positions_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not the capture: what it means is one of the results that torch allows."""
+    @rule("tanh-into-sin", "tanh")
+    def broken(op: Op, context: Context) -> Outcome:
+        """tanh(x) -> sin(x), which is wrong"""
+        return lambda rw: [rw.value("sin", [op.operands[0]])]
+
+    monkeypatch.setattr(pipeline, "_CLEAN", [broken, *pipeline._CLEAN])
+    x, model = _few(), Fn(lambda x: (x.topk(8, 1), x.tanh()))
+    with cuvil.compile(model, (x,), cache=False, verify=False) as artifact:
+        report = cuvil.verify(artifact, (x,), layerwise=True)
+        assert not report.passed and "a rewrite changes the program" in report.verdict
+        culprit = bisect_artifact(artifact, (x,))
+        assert culprit is not None and culprit.label == "tanh-into-sin"

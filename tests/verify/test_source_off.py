@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import cuvil
+from cuvil.api.verification import bisect_artifact
 from cuvil.errors import VerificationError
 from tests.frontends.torch_helper import Fn
 
@@ -66,3 +67,8 @@ def test_the_model_and_the_usual_type_are_as_before() -> None:
         (wide,) = artifact.source.exact({artifact.inputs[0].name: torch.ones(2, 4).numpy()})
     assert wide.dtype == "float64" and layer.weight.dtype == torch.float32
     assert torch.get_default_dtype() == torch.float32
+
+
+def test_bisecting_blames_no_capture_where_the_model_itself_is_off() -> None:
+    with cuvil.compile(torch.nn.GELU(), (_ENDS,)) as artifact:
+        assert bisect_artifact(artifact, (_ENDS,)) is None

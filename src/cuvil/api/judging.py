@@ -50,7 +50,7 @@ def judged(
     plain = compare(names, expected, found, *tolerance)
     if all(e.passed for e in plain):
         return plain
-    settled = _settled(source, inputs)
+    settled = settled_by(source, inputs)
     if settled is not None:
         kept = compare(names, settled, found, *tolerance)
         if all(e.passed for e in kept):
@@ -122,7 +122,7 @@ def _off(
     )
 
 
-def _settled(source: Source, inputs: Mapping[str, Array]) -> list[Array] | None:
+def settled_by(source: Source, inputs: Mapping[str, Array]) -> list[Array] | None:
     """The source's outputs where equal elements keep their order; None where it has no such."""
     ordered = any(op.short == "topk" for op in source.module.main.walk())
     why = "the model can't be run with equal elements in their order"
