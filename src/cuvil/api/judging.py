@@ -43,13 +43,15 @@ def judged(
     strict: bool,
 ) -> list[OutputError]:
     """The artifact's errors on these inputs, with a note where they are excused: by the source's
-    own result in float64, or, unless ``strict``, by what rounding does to it."""
+    own result in float64, or, unless ``strict``, by what rounding does to it. Raises
+    InvalidModelError where the source differs from itself."""
     names = [s.name for s in artifact.outputs]
     outputs = artifact.run(inputs)
     found = [outputs[n] for n in names]
     plain = compare(names, expected, found, *tolerance)
     if all(e.passed for e in plain):
         return plain
+    _need_repeated(source, inputs, names, expected, tolerance)
     settled = settled_by(source, inputs)
     if settled is not None:
         kept = compare(names, settled, found, *tolerance)
@@ -103,6 +105,33 @@ def expected_of(
         raise InvalidModelError(
             text, hint="give example inputs that the model takes", stage="verify"
         ) from error
+
+
+def _need_repeated(
+    source: Source,
+    inputs: Mapping[str, Array],
+    names: Sequence[str],
+    expected: Sequence[Array],
+    tolerance: tuple[float, float],
+) -> None:
+    """Raise InvalidModelError where the source, run once more, gives something else: no artifact
+    can be told right or wrong by it."""
+    again = source.run(inputs)
+    for index, error in enumerate(compare(names, expected, again, *tolerance)):
+        if error.passed:
+            continue
+        first, second = np.asarray(expected[index]), np.asarray(again[index])
+        values = f"has the shape {list(first.shape)}, then {list(second.shape)}"
+        if first.shape == second.shape:
+            one, other = float(first[error.at]), float(second[error.at])
+            values = f"at {list(error.at)} is {one:.6g}, then {other:.6g}"
+        raise InvalidModelError(
+            f"the model does not repeat itself: run twice on {case_text(inputs)}, {error.name} "
+            f"{values}",
+            hint="take random numbers, and what the model keeps from call to call, as inputs of "
+            "forward; an artifact computes from its inputs alone",
+            stage="verify",
+        )
 
 
 def _off(

@@ -100,6 +100,7 @@ def _traced_script(model: torch.jit.ScriptModule, *how: Any) -> Traced:
     replay = Replay(model)
     traced = trace_module(replay, *how)
     traced.model_name = replay.script_name
+    traced.labels = replay.labels
     if replay.written:
         names = ", ".join(sorted(replay.written))
         traced.notes.append(f"each call starts from the attributes as they were: {names}")
@@ -117,7 +118,7 @@ class _Capture:
 
     def run(self) -> Module:
         traced = self.traced
-        for note in (written := written_buffers(traced.program)):
+        for note in (written := written_buffers(traced.program, traced.name_of)):
             log.warning("%s: %s", traced.model_name, note)
         traced.notes += written
         source = traced.program

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import torch
 
-from cuvil.errors import InvalidModelError
+from cuvil.frontends.torch_export.own_state import state_refused
 
 _WHOLE = (torch.int64, torch.int32, torch.bool)
 
@@ -44,10 +44,7 @@ def as_constants(model: torch.nn.Module, numbers: dict[str, int]) -> Iterator[No
         yield
         for path, module, name, _, constant, version in kept:
             if module._buffers[name] is not constant or constant._version != version:
-                raise InvalidModelError(
-                    f"the model changes its own state {path!r} in a call",
-                    hint="make the state an input and an output of forward",
-                )
+                raise state_refused(path)
     finally:
         for _, module, name, buffer, _, _ in kept:
             module._buffers[name] = buffer

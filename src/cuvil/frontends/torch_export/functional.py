@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -18,10 +19,14 @@ from cuvil.frontends.torch_export.aliases import (
     written_by,
 )
 from cuvil.frontends.torch_export.convert import node_metas, op_key
+from cuvil.frontends.torch_export.own_state import state_refused
 from cuvil.frontends.torch_export.program import honest_shapes
 from cuvil.frontends.torch_export.table import COMPLEX_RULES, RULES, SILENT, rule_for
 from cuvil.ops.custom import CUSTOM
 
+NameOf = Callable[[str], str]
+# What torch says of a tensor that is an attribute, but no buffer.
+_WRITTEN_CONSTANT = re.compile(r"Constant (\S+) is mutated")
 _VMAP = "torch._functorch.predispatch"
 _DERIVATIVES = ("_for_grad", "_grad_increment_nesting", "_jvp_increment_nesting")
 
@@ -88,7 +93,7 @@ def _refuse_gradients(program: ExportedProgram) -> None:
             )
 
 
-def functional(program: ExportedProgram) -> ExportedProgram:
+def functional(program: ExportedProgram, name_of: NameOf = str) -> ExportedProgram:
     """The program without in-place ops on aliased tensors.
 
     Writes to a tensor with one name only are renamed during translation; the others need torch's
@@ -107,25 +112,26 @@ def functional(program: ExportedProgram) -> ExportedProgram:
                 raise InvalidModelError("a graph inside it still writes in place")
             return plain
     except Exception as error:
+        constant = _WRITTEN_CONSTANT.search(str(error))
+        if constant is not None:
+            raise state_refused(name_of(constant[1])) from error
         raise InvalidModelError(
             f"the model's in-place writes can't be made functional: {str(error)[:400]}",
             hint="replace in-place operations on views by torch.where, cat or scatter",
         ) from error
 
 
-def written_buffers(program: ExportedProgram) -> list[str]:
+def written_buffers(program: ExportedProgram, name_of: NameOf = str) -> list[str]:
     """Notes on inputs that the model writes to. Raises InvalidModelError where it keeps state
-    in its buffers, because an artifact's calls are independent of each other."""
+    in its buffers, because an artifact's calls are independent of each other; ``name_of`` tells
+    the model's own name of one."""
     checked = program
     if any(mutates(n) for n in program.graph.nodes):
-        checked = functional(program)
+        checked = functional(program, name_of)
     notes = []
     for item in checked.graph_signature.output_specs:
         if item.kind.name in ("BUFFER_MUTATION", "PARAMETER_MUTATION"):
-            raise InvalidModelError(
-                f"the model changes its own state {str(item.target)!r} in a call",
-                hint="make the state an input and an output of forward",
-            )
+            raise state_refused(name_of(str(item.target)))
         if item.kind.name == "USER_INPUT_MUTATION":
             notes.append(
                 "the model writes to an input in place; the caller's tensor is not changed"

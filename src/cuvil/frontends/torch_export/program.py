@@ -6,7 +6,7 @@ import functools
 import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from cuvil.errors.words import counted
 from cuvil.frontends.torch_export.examples import choose_sizes, resized
 from cuvil.frontends.torch_export.explain import asks_for_data, explained
 from cuvil.frontends.torch_export.fixed_numbers import as_constants, fixed_numbers
+from cuvil.frontends.torch_export.own_state import State, kept, refuse_state
 from cuvil.frontends.torch_export.places import guard_places
 from cuvil.frontends.torch_export.quiet import quiet
 from cuvil.frontends.torch_export.spec import DynamicSpec, parse_dynamic
@@ -30,7 +31,7 @@ from cuvil.frontends.torch_export.stand_ins import packed_sequences, symbolic_fu
 from cuvil.frontends.torch_export.traced import Traced
 from cuvil.frontends.torch_export.tree import Json, TreeBuilder, rebuild, tree_of_spec
 from cuvil.frontends.torch_export.weights import to_tensor
-from cuvil.frontends.torchscript import load_script
+from cuvil.frontends.torchscript import Replay, load_script
 from cuvil.sym.constraint import Constraint
 from cuvil.sym.expr import Dim
 
@@ -44,6 +45,7 @@ class _Record:
 
     builder: TreeBuilder
     error: Exception | None = None
+    changed: Sequence[str] = ()  # attributes of the model, which are what they were again
     symbols: Mapping[str, str] = {}  # torch's own names of dims, as texts over the user's names
 
 
@@ -72,8 +74,10 @@ class _Flat(torch.nn.Module):
         args, kwargs = rebuild(self._input_tree, self._original, list(leaves))
         builder = TreeBuilder()
         try:
+            state = State(self.model)
             with as_constants(self.model, self.numbers):
                 result = self.model(*args, **kwargs)
+            self.record.changed = state.changed()
         except CuvilError:
             raise
         except Exception as error:
@@ -82,6 +86,21 @@ class _Flat(torch.nn.Module):
         builder.call_tree = builder.flatten(result)
         self.record.builder = builder
         return tuple(builder.leaves)
+
+
+    def call(self, leaves: Sequence[torch.Tensor], moved: bool) -> list[Any]:
+        """All that the model gives for some tensors, or a little off them; what it does to its
+        attributes stays."""
+        given = [_moved(t) if moved else t.clone() for t in leaves]
+        args, kwargs = rebuild(self._input_tree, self._original, given)
+        builder = TreeBuilder()
+        tree = builder.flatten(self.model(*args, **kwargs))
+        return [*builder.leaves, repr(tree)]
+
+
+def _moved(tensor: torch.Tensor) -> torch.Tensor:
+    floating = tensor.is_floating_point() or tensor.is_complex()
+    return tensor + torch.rand_like(tensor) if floating else tensor.clone()
 
 
 def leaf_names(model: torch.nn.Module, args: Sequence[Any], builder: TreeBuilder) -> list[str]:
@@ -184,6 +203,9 @@ def trace_module(
     )  # fmt: skip
     with inference_mode_of(model):
         traced.program = _export(flat, traced, constraints)
+        # A replay of a script has its own idea of what is written to attributes.
+        if flat.record.changed and not isinstance(model, Replay):
+            refuse_state(model, flat.record.changed, functools.partial(flat.call, examples))
     traced.call.update(_call_facts(model, flat))
     traced.notes += flat.record.builder.notes
     return traced
@@ -228,10 +250,14 @@ def _export(
         # What dynamo has seen before must not decide which sizes are symbols.
         stack.enter_context(torch._dynamo.config.patch(automatic_dynamic_shapes=False))
         traced.places = stack.enter_context(guard_places())
-        export = functools.partial(
-            torch.export.export, flat, tuple(traced.examples), dynamic_shapes={FLAT: hints},
-            strict=False,
-        )  # fmt: skip
+
+        def export() -> ExportedProgram:
+            # Torch too puts things there while it traces, and reads them until it is done.
+            with nullcontext() if isinstance(flat.model, Replay) else kept(flat.model):
+                return torch.export.export(
+                    flat, tuple(traced.examples), dynamic_shapes={FLAT: hints}, strict=False
+                )
+
         try:
             try:
                 return export()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from cuvil.errors import InputError
+from cuvil.frontends.torch_export.own_state import kept
 from cuvil.frontends.torch_export.ties import EqualKeepOrder
 from cuvil.frontends.torch_export.tree import Json, TreeBuilder, rebuild
 from cuvil.frontends.torch_export.weights import dtype_from_torch, to_numpy, to_tensor
@@ -55,7 +57,7 @@ def run_eager(
         module.eval()
     try:
         torch.backends.mha.set_fastpath_enabled(False)
-        with torch.no_grad():
+        with torch.no_grad(), _as_it_was(module):
             out = module(*args, **dict(kwargs))
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
@@ -66,6 +68,13 @@ def run_eager(
     builder = TreeBuilder()
     builder.flatten(out if tree is None else _with_tensors(tree, out))
     return [to_numpy(x) for x in builder.leaves]
+
+
+def _as_it_was(module: Any) -> AbstractContextManager[Any]:
+    """A ScriptModule that changes is a copy already."""
+    plain = isinstance(module, torch.nn.Module)
+    script = isinstance(module, torch.jit.ScriptModule)
+    return kept(module) if plain and not script else nullcontext()
 
 
 def _with_tensors(tree: Json, value: Any) -> Any:

@@ -16,7 +16,8 @@ class Traced:
     """A program whose user inputs are tensors, one for each of ``names``.
 
     ``source`` is the module that was traced, called with the flat inputs (None for a program
-    that was exported elsewhere); ``places`` maps the text of a guard to a line of user code.
+    that was exported elsewhere); ``places`` maps the text of a guard to a line of user code;
+    ``labels`` the names of tensors in ``source`` to those in the model, where they differ.
     """
 
     program: ExportedProgram
@@ -30,3 +31,9 @@ class Traced:
     places: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     prefix: str = ""
+    labels: dict[str, str] = field(default_factory=dict)
+
+    def name_of(self, target: str) -> str:
+        """The model's own name of a buffer or constant of the program."""
+        name = target.removeprefix(self.prefix)
+        return self.labels.get(name, name)

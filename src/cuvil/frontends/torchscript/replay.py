@@ -71,6 +71,11 @@ class Replay(torch.nn.Module):
         self.forward = _with_signature(self._run, schema)  # type: ignore[method-assign]
         self.eval()
 
+    @property
+    def labels(self) -> dict[str, str]:
+        """The script's own names of this module's tensors."""
+        return {key: name for name, key in self._constants.items()}
+
     def _keep_tensors(self) -> None:
         """Make every tensor that the graph reads a buffer before anything is traced."""
         first = next(iter(self.graph.inputs()))
