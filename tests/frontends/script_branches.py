@@ -186,3 +186,32 @@ class ReturnsInside(nn.Module):
             if bool(x.sum() > 2):
                 return x * 7
         return x
+
+
+class Rows(nn.Module):
+    """A loop over rows is left as a tensor says: their indices are tensors from then on."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x[0]
+        for i, row in enumerate(x):
+            if bool(row.sum() > 10):
+                break
+            y = y + row * i + x[-1 - i]
+        return y
+
+
+class Triangles(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        i = 0
+        while bool(x.sum() < 10):
+            i += 1
+            x = x.expand(4, 4).triu(i).sum(0) + 1  # refused
+        return x
+
+
+class EachRow(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.zeros_like(x[0])
+        for i in range(x.size(0)):  # as many trips as there are rows
+            y = y + x[i] * i
+        return y

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import cuvil
-from cuvil.errors import InvalidModelError
+from cuvil.errors import InvalidModelError, ShapeConstraintError
 from tests.frontends import script_branches
 
 _INPUTS = [[1.0, 2, 3, 4], [-1.0, -2, -3, -4], [0.1] * 4, [-0.1, 0.1, 0.2, -0.3], [5.0] * 4]
@@ -25,6 +25,7 @@ _REFUSED = {
     "DoublesInPlace": ("a tensor from outside is written to in place (mul_)", "make a new tensor"),
     "MayRaise": ("the model raises an error (too large)", "take the check out"),
     "ReturnsInside": ("a return stands in a loop that a tensor ends", "break, and return it"),
+    "Triangles": ("triu is given a number", "gather, index_select"),
     "OneGivesNone": ("gives something else than tensors: a tensor here and None", "both branches"),
 }
 
@@ -55,3 +56,23 @@ def test_what_only_a_call_would_decide_is_refused_at_its_line(name: str) -> None
     assert "that a tensor" in caught.value.message
     assert f"script_branches.py:{line}" in str(caught.value.where)
     assert instead in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("large", range(5))
+def test_a_loop_over_rows_is_left_at_any_of_them(large: int) -> None:
+    script = _script("Rows")
+    x = torch.arange(12.0).reshape(4, 3) / 12
+    artifact = cuvil.compile(script, (x,))
+    x[large:] += 20
+    torch.testing.assert_close(artifact(x), script(x))
+    rows = x.double().numpy()
+    want = rows[0] + sum((rows[i] * i + rows[-1 - i] for i in range(large)), 0 * rows[0])
+    torch.testing.assert_close(artifact(x).double().numpy(), want, rtol=1e-5, atol=1e-6)
+
+
+def test_a_dynamic_number_of_trips_is_refused_at_the_scripts_line() -> None:
+    lines, first = inspect.getsourcelines(script_branches.EachRow)
+    (line,) = [first + i for i, text in enumerate(lines) if "# as many trips" in text]
+    with pytest.raises(ShapeConstraintError, match="the model fixes it to 5") as caught:
+        cuvil.compile(_script("EachRow"), (torch.randn(5, 3),), dynamic_dims=["n"])
+    assert str(caught.value.where).startswith(f"script_branches.py:{line}")

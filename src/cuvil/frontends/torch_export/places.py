@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import traceback
 from collections.abc import Iterable, Iterator
@@ -15,10 +16,13 @@ from torch._ops import OpOverload
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 import cuvil
+from cuvil.frontends.torchscript.control import place_of as script_place
+from cuvil.frontends.torchscript.replay import Replay
 
 _TORCH = str(Path(torch.__file__).parent)
 _LAYERS = str(Path(_TORCH) / "nn")  # torch's own layers, named where no user's line is known
 _TRACER = str(Path(__file__).with_name("program.py"))
+_REPLAY = str(inspect.getfile(Replay))
 _OWN = (_TORCH, str(Path(cuvil.__file__).parent), "<")  # whose lines are no user's code
 
 
@@ -78,9 +82,19 @@ def _line(frames: Iterable[tuple[FrameType, int]]) -> tuple[str, str]:
         name = frame.f_code.co_filename
         if not name.startswith(_OWN):
             return f"{Path(name).name}:{line}", layer
+        if name == _REPLAY and (script := _script_line(frame)):
+            return script, layer
         if not layer and name.startswith(_LAYERS):
             layer = f"torch/{Path(name).relative_to(_TORCH).as_posix()}:{line}"
     return "", layer
+
+
+def _script_line(frame: FrameType) -> str:
+    """The line of the script whose node is replayed in a frame, as far as it was kept."""
+    if frame.f_code.co_name != "_node":
+        return ""
+    place = script_place(frame.f_locals["node"])
+    return "" if "::" in place else place
 
 
 def _operator(frames: Iterable[tuple[FrameType, int]]) -> str:

@@ -227,6 +227,16 @@ def refuse_raise(node: Node, text: object) -> InvalidModelError:
     )
 
 
+def refuse_number(node: Node, argument: str) -> InvalidModelError:
+    """The refusal of a number that only a call would tell, where torch asks for it beforehand."""
+    return InvalidModelError(
+        f"{node.kind().partition('::')[2]} is given a number ({argument}) that is made {_DECIDES}",
+        where=place_of(node),
+        hint="take the number from shapes, or write the operation with tensors (gather, "
+        "index_select, torch.where)",
+    )
+
+
 def place_of(node: Node) -> str:
     """``file:line`` of the source, as far as it was kept: a write to an attribute has that of what
     it writes."""

@@ -20,6 +20,7 @@ from cuvil.frontends.torchscript.control import (
     branch,
     loop,
     place_of,
+    refuse_number,
     refuse_raise,
     refuse_write,
 )
@@ -209,6 +210,8 @@ class Replay(torch.nn.Module):
             return rule(*inputs)
         if kind in _RECURRENT:
             return getattr(torch._VF, kind.removeprefix("aten::"))(*inputs)
+        if kind == "aten::select" and is_tensor(inputs[2]):
+            return _selected(*inputs)
         operator, arguments = _operator(node)
         # A number that is a tensor here needs another overload, which may take less by position.
         other = any(is_tensor(x) and "Tensor" not in str(a.type) for x, a in zip(inputs, arguments))
@@ -222,7 +225,13 @@ class Replay(torch.nn.Module):
                 args.append(item)
         if "device" in kwargs:
             kwargs["device"] = torch.device("cpu")
-        return operator(*args, **kwargs)
+        try:
+            return operator(*args, **kwargs)
+        except (RuntimeError, TypeError) as error:
+            if not other or "match any schema" not in str(error):
+                raise
+            names = [a.name for x, a in zip(inputs, arguments) if is_tensor(x)]
+            raise refuse_number(node, names[-1]) from error
 
 
 def _graph_of(script: torch.jit.ScriptModule) -> Graph:
@@ -258,6 +267,12 @@ def _problem(node: Node) -> UnsupportedNode | None:
             "export the original module instead",
         )  # fmt: skip
     return None
+
+
+def _selected(x: torch.Tensor, axis: int, at: torch.Tensor) -> torch.Tensor:
+    """The item at an index that only a call will tell."""
+    at = torch.where(at < 0, at + x.shape[axis], at)
+    return torch.index_select(x, axis, at.reshape(1)).squeeze(axis)
 
 
 def _operator(node: Node) -> tuple[Any, Any]:
