@@ -79,6 +79,8 @@ _REDUCE: Mapping[str, tuple[Callable[[Dim, Dim], Dim], Dim]] = {
     "reduce_sum": (add, 0),
     "reduce_prod": (mul, 1),
 }
+_COMPARE = ("eq", "ne", "lt", "le", "gt", "ge", "select")
+_READ = frozenset((*_ARITHMETIC, *_MOVEMENT, *_REDUCE, *_COMPARE, "cast"))
 
 
 class ShapeValues:
@@ -95,11 +97,17 @@ class ShapeValues:
 
     def partial(self, value: Value) -> Elements | None:
         """As ``of``, with None for single elements that aren't known; None if none is."""
-        cached = self._cache.get(id(value))
-        if cached is None:
-            cached = (value, self._compute(value))
-            self._cache[id(value)] = cached
-        return cached[1]
+        work = [value]
+        while work:  # operands first: a chain may be longer than calls may be deep
+            last = work[-1]
+            if id(last) in self._cache:
+                work.pop()
+                continue
+            missing = [v for v in _whole_operands(last) if id(v) not in self._cache]
+            work += missing
+            if not missing:
+                self._cache[id(last)] = (last, self._compute(last))
+        return self._cache[id(value)][1]
 
     def ints(self, value: Value) -> list[int] | None:
         """The elements if all are plain integers."""
@@ -110,10 +118,7 @@ class ShapeValues:
 
     def _compute(self, value: Value) -> Elements | None:
         op = value.op
-        dtype = value.type.dtype
-        if op is None or dtype.is_float or (dtype.is_integer and dtype.size < 4):
-            return None  # sizes wrap in narrow integers
-        if not value.type.is_static or evaluate(value.type.elements, {}) > LIMIT:
+        if op is None or not _may_be_known(value):
             return None
         if op.short == "constant":
             return _objects(op.attrs["value"].array)
@@ -131,8 +136,7 @@ class ShapeValues:
     def _derived(self, op: Op, value: Value) -> Elements | None:
         kind = op.short
         if kind not in _ARITHMETIC and kind not in _MOVEMENT and kind not in _REDUCE:
-            compares = kind in ("eq", "ne", "lt", "le", "gt", "ge", "select")
-            return self._compare(op) if compares else None
+            return self._compare(op) if kind in _COMPARE else None
         inputs: list[Elements] = []
         for operand in op.operands:
             found = self.partial(operand)
@@ -197,6 +201,22 @@ class ShapeValues:
         if relation == "eq":
             return False if less or more else None
         return True if less else False if more or a == b else None
+
+
+def _may_be_known(value: Value) -> bool:
+    """Whether its type is that of few whole numbers."""
+    dtype = value.type.dtype
+    if dtype.is_float or (dtype.is_integer and dtype.size < 4):
+        return False  # sizes wrap in narrow integers
+    return value.type.is_static and evaluate(value.type.elements, {}) <= LIMIT
+
+
+def _whole_operands(value: Value) -> list[Value]:
+    """What the elements of ``value`` may be made of."""
+    op = value.op
+    if op is None or not _may_be_known(value) or op.short not in _READ:
+        return []
+    return list(op.operands)
 
 
 def _known(elements: Elements) -> Elements | None:

@@ -24,6 +24,7 @@ from cuvil.sym.facts import Facts
 
 Provider = Callable[["Point", Index], str]
 Special = Callable[["Point", Op, Index], str]
+_IN_A_ROW = 16  # parts that are told apart one after the other
 
 
 @dataclass
@@ -234,24 +235,35 @@ def _dims(point: Point, op: Op, index: Index) -> str:
 
 def _concat(point: Point, op: Op, index: Index) -> str:
     axis = op.attrs["axis"] % op.type.rank
-    return _concat_from(point, op, index, axis, 0, 0)
+    ends: list[Dim] = [0]
+    for operand in op.operands:
+        ends.append(add(ends[-1], operand.type.shape[axis]))
+    return _concat_from(point, op, index, ends, 0, len(op.operands))
 
 
-def _concat_from(point: Point, op: Op, index: Index, axis: int, part: int, start: Dim) -> str:
-    value = op.operands[part]
-    end = add(start, value.type.shape[axis])
-    inside = (*index[:axis], add(index[axis], mul(start, -1)), *index[axis + 1 :])
-    if part == len(op.operands) - 1 or point.writer.facts.less(index[axis], end):
-        return point.element(value, inside)
-    if point.writer.facts.nonnegative(add(index[axis], mul(end, -1))):
-        return _concat_from(point, op, index, axis, part + 1, end)
+def _concat_from(
+    point: Point, op: Op, index: Index, ends: list[Dim], first: int, last: int
+) -> str:
+    """One element of the parts from ``first`` on, before ``last``; of many, one half is chosen."""
+    axis = op.attrs["axis"] % op.type.rank
+    split = first + 1 if last - first <= _IN_A_ROW else (first + last) // 2
+    facts, end = point.writer.facts, ends[split]
+
+    def before(p: Point) -> str:
+        if split > first + 1:
+            return _concat_from(p, op, index, ends, first, split)
+        at = add(index[axis], mul(ends[first], -1))
+        return p.element(op.operands[first], (*index[:axis], at, *index[axis + 1 :]))
+
+    if split == last or facts.less(index[axis], end):
+        return before(point)
+    if facts.nonnegative(add(index[axis], mul(end, -1))):
+        return _concat_from(point, op, index, ends, split, last)
     condition = f"{point.writer.decide(index[axis])} < {point.writer.decide(end)}"
     return point.choose(
-        condition,
-        op.type.dtype,
-        lambda p: p.element(value, inside),
-        lambda p: _concat_from(p, op, index, axis, part + 1, end),
-    )
+        condition, op.type.dtype, before,
+        lambda p: _concat_from(p, op, index, ends, split, last),
+    )  # fmt: skip
 
 
 def _pad(point: Point, op: Op, index: Index) -> str:

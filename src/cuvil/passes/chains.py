@@ -14,7 +14,8 @@ from cuvil.analysis.contraction_views import has_kernel
 from cuvil.ir.core import Op, Value
 from cuvil.ir.types import F32
 from cuvil.passes.algorithms import BATCH, SIDE, usual_size
-from cuvil.passes.grouping import CONTRACTION, Group, Grouping, fusion_class
+from cuvil.passes.depth import fusion_class
+from cuvil.passes.grouping import CONTRACTION, Group, Grouping
 from cuvil.rewrite.rewriter import Rewriter
 from cuvil.sym.facts import Facts
 

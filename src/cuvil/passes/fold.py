@@ -96,7 +96,8 @@ def _shape_value(op: Op, context: Context) -> Outcome:
         return Refusal("it is not a small integer vector")
     if not result.type.is_static or evaluate(result.type.elements, {}) > SYMBOLIC_LIMIT:
         return Refusal("it is not a small integer vector")
-    found = ShapeValues(context.facts).of(result)
+    known = context.memo.setdefault("shape values", ShapeValues(context.facts))
+    found = known.of(result)
     if found is None:
         return Refusal("its value depends on data")
     values = tuple(found.reshape(-1))

@@ -13,7 +13,8 @@ from cuvil.analysis.contraction_views import has_kernel, operand_fits
 from cuvil.analysis.index_map import VIEW_OPS
 from cuvil.ir.core import Block, Op, Value
 from cuvil.passes.chains import chain_rows
-from cuvil.passes.grouping import ALONE, Group, Grouping, fusion_class
+from cuvil.passes.depth import cut_deep_reads, fusion_class
+from cuvil.passes.grouping import ALONE, Group, Grouping
 from cuvil.rewrite.driver import remove_dead
 from cuvil.rewrite.rewriter import Rewriter
 
@@ -23,6 +24,7 @@ _NAME_PARTS = 4
 def fuse(rewriter: Rewriter, enable: bool = True, chains: bool = True) -> None:
     """Rewrite the body into fused ops; ``chains`` allows several convolutions in one."""
     body = rewriter.function.body
+    cut_deep_reads(rewriter, body)
     _copy_awkward_operands(rewriter, body, enable)
     grouping = Grouping(body, enable)
     if enable and chains:
@@ -53,10 +55,11 @@ def _copy_awkward_operands(rewriter: Rewriter, body: Block, enable: bool) -> Non
 def _lies_in_memory(value: Value) -> bool:
     """An input, a constant, a kernel's result, or a reshape of one."""
     op = value.op
+    while op is not None and op.short == "reshape":
+        value = op.operands[0]
+        op = value.op
     if op is None or op.short == "constant":
         return True
-    if op.short == "reshape":
-        return _lies_in_memory(op.operands[0])
     return fusion_class(op) not in ("movement", "source") and not _computed_from_index(value)
 
 
@@ -74,16 +77,23 @@ def _base(value: Value) -> Value:
 
 def _computed_from_index(value: Value) -> bool:
     """Made from iota, dims and single numbers alone: such values are never stored by themselves."""
-    op = value.op
-    if op is None:
-        return False
-    if op.short == "constant":
-        return bool(op.attrs["value"].array.size == 1)
-    if fusion_class(op) == "source":
-        return True
-    if fusion_class(op) not in ("map", "movement") or op.short == "materialize":
-        return False
-    return all(_computed_from_index(v) for v in op.operands)
+    seen: set[int] = set()
+    work = [value]
+    while work:
+        op = work.pop().op
+        if op is None:
+            return False
+        if id(op) in seen:
+            continue
+        seen.add(id(op))
+        if op.short == "constant":
+            if op.attrs["value"].array.size != 1:
+                return False
+        elif fusion_class(op) != "source":
+            if fusion_class(op) not in ("map", "movement") or op.short == "materialize":
+                return False
+            work += op.operands
+    return True
 
 
 def _materialize(rewriter: Rewriter, op: Op, index: int, value: Value) -> None:
@@ -234,17 +244,21 @@ class _Region:
 
     def value(self, value: Value) -> Value:
         """The value inside the region that stands for ``value``."""
-        known = self._map.get(id(value))
-        if known is not None:
-            return known
-        op = value.op
-        if op is None or not self._clones(op):
-            inside = self.rewriter.add_arg(self.block, value.type, value.name)
-            self.operands.append(value)
-        else:
-            inside = self._clone(op)[value.index]
-        self._map[id(value)] = inside
-        return inside
+        work = [value]
+        while work:
+            outer = work[-1]
+            op = outer.op
+            if id(outer) in self._map:
+                work.pop()
+            elif op is None or not self._clones(op):
+                self._map[id(outer)] = self.rewriter.add_arg(self.block, outer.type, outer.name)
+                self.operands.append(outer)
+            else:
+                missing = [v for v in op.operands if id(v) not in self._map]
+                work += reversed(missing)
+                if not missing:
+                    self._clone(op)
+        return self._map[id(value)]
 
     def _clones(self, op: Op) -> bool:
         if id(op) in self.members:
@@ -253,8 +267,9 @@ class _Region:
             return bool(op.attrs["value"].array.size == 1) and id(op) not in self._stored
         return self.grouping.floats(op)
 
-    def _clone(self, op: Op) -> list[Value]:
-        operands = [self.value(v) for v in op.operands]
+    def _clone(self, op: Op) -> None:
+        """The op once more inside, where its operands are already."""
+        operands = [self._map[id(v)] for v in op.operands]
         self.rewriter.at_end(self.block, op.loc)
         if op.short == "materialize":
             made = operands
@@ -264,4 +279,3 @@ class _Region:
             ).results
         for old, new in zip(op.results, made, strict=True):
             self._map[id(old)] = new
-        return list(made)

@@ -16,19 +16,15 @@ from cuvil.analysis.index_map import VIEW_OPS
 from cuvil.ir.core import Block, Op, Value
 from cuvil.ir.late import binders, needed
 from cuvil.ir.types import Shape
-from cuvil.ops.registry import registry
+from cuvil.passes.depth import CHEAP, FULL, fusion_class, is_full, moved_only
 from cuvil.passes.matching import (
     all_operands,
     widens_bytes,
     widens_for_reduction,
     widens_halves,
 )
-from cuvil.passes.stages import DECOMPOSED
 
 MAP, REDUCE, CONTRACTION, ALONE = "map", "reduce", "contraction", "alone"
-
-# Maps this cheap are recomputed by each reader rather than stored, when only movements read them.
-_CHEAP = ("neg", "cast", "not", "abs", "add", "sub", "mul", "eq", "lt", "le", "gt", "ge", "and")
 
 
 @dataclass(eq=False)
@@ -40,12 +36,6 @@ class Group:
     domain: Shape
     axes: tuple[int, ...] = ()
     ops: list[Op] = field(default_factory=list)
-
-
-def fusion_class(op: Op) -> str:
-    """The op's fusion class; composites, and what is no operator of the table, stand alone."""
-    definition = None if op.short in DECOMPOSED else registry().get(op.name)
-    return definition.fusion if definition is not None else "control"
 
 
 class Grouping:
@@ -87,15 +77,14 @@ class Grouping:
         users = op.result.users
         if widens_halves(op) and all(fusion_class(u) in (MAP, REDUCE) for u in users):
             return True
-        if op.short not in _CHEAP or len(users) != 1 or len(op.result.uses) != 1:
+        if op.short not in CHEAP or len(users) != 1 or len(op.result.uses) != 1:
             return False
         if _read_as_view(op):
             return False
         wide = [v for v in op.operands if self._bases_of(v) or v.op is None]
         if len(wide) > 1:
             return False
-        moved = users[0].short in ("concat", "slice", "transpose", "pad")
-        return moved or widens_for_reduction(op, _CHEAP)
+        return moved_only(op) or widens_for_reduction(op, CHEAP)
 
     def _reads_memory(self, op: Op) -> bool:
         """Whether an input of the function or a large constant is read by ``op``."""
@@ -255,6 +244,8 @@ class Grouping:
 
     def _why_not_join(self, op: Op, group: Group) -> str | None:
         """Why a map can't run in the loops of a group; None if it can."""
+        if is_full(group.ops, [op]):
+            return FULL
         if group.ops[0].short == "attention":
             return f"{group.ops[0].short} has no place for maps after it"
         if group.kind == CONTRACTION and widens_bytes(op):
@@ -288,7 +279,7 @@ class Grouping:
         domain = op.operands[0].type.shape
         axes = _axes(op)
         group = self.of.get(id(source)) if source is not None and self.enable else None
-        reason = None if group is None else self._why_not_reduce(group, domain, axes)
+        reason = None if group is None else self._why_not_reduce(op, group, domain, axes)
         if group is not None and reason is None:
             group.kind, group.axes = REDUCE, axes
             self._add(group, op)
@@ -298,10 +289,14 @@ class Grouping:
         self._note_all(op, self._apart, [] if group is None else [group])
         self._new(op, REDUCE, domain, axes)
 
-    def _why_not_reduce(self, group: Group, domain: Shape, axes: tuple[int, ...]) -> str | None:
+    def _why_not_reduce(
+        self, op: Op, group: Group, domain: Shape, axes: tuple[int, ...]
+    ) -> str | None:
         """Why a reduction can't run in the loops of a group; None if it can."""
         if group.kind == ALONE:
             return f"{group.ops[0].short} is a kernel of its own"
+        if is_full(group.ops, [op]):
+            return FULL
         if group.kind == CONTRACTION:
             return "a contraction's finished tiles take maps, and no reduction"
         if group.domain != domain:
@@ -320,6 +315,8 @@ class Grouping:
     def _merge(self, a: Group, b: Group) -> str | None:
         """Move the ops of ``a`` into ``b`` if both loop alike and no third group lies between;
         else the reason why not."""
+        if is_full(a.ops, b.ops):
+            return FULL
         if a.kind == CONTRACTION or (a.kind == REDUCE and b.kind != REDUCE):
             return f"a {a.kind} can't be taken into the {b.kind} that it joined"
         if a.domain != b.domain or (a.kind == REDUCE and a.axes != b.axes):

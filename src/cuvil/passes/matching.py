@@ -14,6 +14,9 @@ from cuvil.passes.stages import DECOMPOSED
 
 Array = np.ndarray[Any, Any]
 
+# Maps in a row between bytes and a reduction, at most.
+_FARTHEST = 16
+
 
 def defined_by(value: Value, *names: str) -> Op | None:
     """The op that makes ``value`` if it is one of ``names`` (without dialect)."""
@@ -92,9 +95,11 @@ def widens_bytes(op: Op) -> bool:
 
 
 def widens_for_reduction(op: Op, cheap: Collection[str]) -> bool:
-    """Whether ``op`` is one of the cheap maps, each read once, between bytes and a reduction."""
+    """Whether ``op`` is one of few cheap maps, each read once, between bytes and a reduction."""
     at = op
-    while _read_once(at, cheap):
+    for _ in range(_FARTHEST):
+        if not _read_once(at, cheap):
+            return False
         (user,) = at.result.users
         if _fusion(user) == "reduce":
             break
@@ -102,7 +107,9 @@ def widens_for_reduction(op: Op, cheap: Collection[str]) -> bool:
     else:
         return False
     at = op
-    while _read_once(at, cheap):
+    for _ in range(_FARTHEST):
+        if not _read_once(at, cheap):
+            return False
         computed = [v for v in at.operands if spread_constant(v) is None]
         if len(computed) != 1 or computed[0].op is None:
             return False

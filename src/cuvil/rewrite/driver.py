@@ -70,6 +70,7 @@ def _try(
         operands = list(op.operands)
         replacement = outcome(rewriter)
         rewriter.replace(op, replacement)
+        context.memo.clear()
         for value in replacement:
             if value.op is not None and value.op not in rewriter.created:
                 rewriter.created.append(value.op)

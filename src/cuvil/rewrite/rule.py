@@ -9,8 +9,8 @@ results. A rule never changes the graph while it is deciding.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Union
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Union
 
 from cuvil.ir.core import Op, Value
 from cuvil.sym.facts import Facts
@@ -32,10 +32,14 @@ Outcome = Union[Refusal, Action]
 
 @dataclass(frozen=True)
 class Context:
-    """What a rule may know besides the op: bounds of symbols, and the pass's options."""
+    """What a rule may know besides the op: bounds of symbols, and the pass's options.
+
+    ``memo`` is for what rules found out about the graph; the driver empties it at each change.
+    """
 
     facts: Facts
     options: object = None
+    memo: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
