@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,11 @@ from tests.cli.conftest import Call
         (("compile", "missing.onnx"), 2, "missing.onnx"),
         (("compile", "net.cuvilpkg"), 2, "is an artifact"),
         (("compile", "unknown.onnx"), 3, "Cuvilify"),
-        (("compile", "cli_nets:nothing"), 3, "no attribute 'nothing'"),
+        (("compile", "cli_nets:nothing"), 2, "no attribute 'nothing'"),
+        (("compile", "nowhere:make"), 2, "no module 'nowhere'"),
+        (("compile", "net.onnx", "--dynamic", "x:9=k"), 2, "axis 9"),
+        (("compile", "net.onnx", "--dynamic", "q:0=k"), 2, "no input 'q'"),
+        (("compile", "."), 2, "cannot read .: it is a folder"),
         (("compile", "cli_nets:fails"), 3, "no weights here"),
         (("run", "missing.cuvilpkg", "-i", "random"), 2, "there is no such file"),
         (("inspect", "missing.cuvilpkg"), 2, "there is no such file"),
@@ -153,3 +158,23 @@ def test_bad_shapes_are_refused(text: str) -> None:
 def test_bad_dims_are_refused(text: str) -> None:
     with pytest.raises(InputError):
         parsing.parse_dynamic([text])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("compile", "net.onnx", "--nonsense"), "--nonsense"),
+        (("compile", "net.onnx", "--threads", "abc"), "--threads"),
+        (("compile",), "MODEL"),
+        (("nope",), "nope"),
+        (("compile", "."), "cannot read ."),
+    ],
+)
+def test_wrong_use_is_a_document_with_json(
+    cuvil_cli: Call, arguments: tuple[str, ...], message: str
+) -> None:
+    ran = cuvil_cli(*arguments, "--json")
+    assert ran.code == 2
+    error = json.loads(ran.out)["error"]
+    assert error["kind"] == "InputError" and message in error["message"]
+    assert error.keys() == {"kind", "message", "where", "hint", "stage"}

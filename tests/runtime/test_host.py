@@ -171,7 +171,7 @@ def test_sizes_and_examples_of_strings() -> None:
     shown = cuvil.compile(mixed(), example_inputs=(WORDS, np.ones((4, 2), np.float32)))
     report = cuvil.verify(shown)
     assert report.passed and [e.shape for e in report.errors if e.name == "same"] == [(3,)]
-    with pytest.raises(InvalidModelError, match="input 'words' has no dimension 1"):
+    with pytest.raises(InputError, match="input 'words' has no dimension 1"):
         cuvil.compile(mixed(), dynamic_dims={"words": {1: "many"}})
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from cuvil.api.manifest import ORIGINS, signature_of
+from cuvil.api.onnx_arguments import dims_by_input, examples_by_name
 from cuvil.api.request import DTYPE_NAMES, CompileRequest, sizes_and_names
 from cuvil.errors import InputError, InvalidModelError, ShapeConstraintError
 from cuvil.ir.clone import clone_module
@@ -80,26 +81,17 @@ def _capture_onnx(request: CompileRequest) -> Captured:
     from cuvil.frontends.onnx.fixed import bind_inputs
 
     shapes: dict[str, Any] = {}
-    examples: dict[str, Array] = {}
     if request.specs is not None:
         shapes = {name: shape for name, _, shape in request.specs}
         if request.input_shape is not None:
             shapes = {_only_input(request.model): tuple(request.input_shape)}
-    if isinstance(request.example_inputs, Mapping):
-        examples = {k: np.asarray(v) for k, v in request.example_inputs.items()}
-    dynamic = request.dynamic_dims
-    if isinstance(dynamic, (list, tuple)):
-        raise InputError("dynamic_dims of an ONNX model is a dict by input name")
+    dynamic = dims_by_input(request.dynamic_dims)
     fixed = request.fixed_inputs
     asked = request.parsed_constraints
     contents = request.options.get("input_contents")
     module = capture_onnx(request.model, dynamic, asked, shapes, fixed, contents)
     _check_dtypes(module, request.specs or ())
-    examples = {name: value for name, value in examples.items() if name not in fixed}
-    if request.example_inputs is not None and not examples:
-        values = request.example_inputs
-        values = values if isinstance(values, (tuple, list)) else (values,)
-        examples = {n: np.asarray(v) for n, v in zip(_names(module), values)}
+    examples = examples_by_name(request.example_inputs, _names(module), fixed)
     reference = clone_module(module)
     run = functools.partial(run_module, reference)
     origin = bind_inputs(request.model, fixed) if fixed else request.model

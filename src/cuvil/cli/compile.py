@@ -15,7 +15,7 @@ from rich.console import RenderableType
 from cuvil.api.compiler import Compiler
 from cuvil.api.several import ALL, SeveralCompiler, compiler_for
 from cuvil.cli.memory import Budgets, memory_line, memory_of
-from cuvil.cli.models import request_of, targets_of
+from cuvil.cli.models import need_no_folder, request_of, targets_of
 from cuvil.cli.parameters import ModelArgument, ModelOptions
 from cuvil.cli.progress import StageProgress
 from cuvil.cli.text import bytes_text, public_signature, signature_text, table
@@ -82,7 +82,7 @@ def compile(
       cuvil compile net.onnx -o net.c --ram 64k --flash 256k
     """
     place = out or Path(re.split(r"[/:.]", _stem(model))[-1] + ".cuvilpkg")
-    options = _checked(place, options)
+    options = _checked(model, place, options)
     target = targets_of(options.target)
     alone = replace(options, target="native") if _several(target, place) else options
     with StageProgress("compile") as progress:
@@ -121,9 +121,10 @@ def _check_form(target: str, place: Path) -> None:
     )
 
 
-def _checked(place: Path, options: ModelOptions) -> ModelOptions:
+def _checked(model: str, place: Path, options: ModelOptions) -> ModelOptions:
     """The options with the target that the form of ``place`` implies. Raises InputError for a
-    place that can't be written to, or a form that there isn't."""
+    model that is a folder, a place that can't be written to, or a form that there isn't."""
+    need_no_folder(model)
     if place.is_dir():
         raise InputError(f"cannot write {place}: it is a folder", hint="give a file's name")
     if place.suffix not in FORMS:

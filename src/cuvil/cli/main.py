@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from cuvil.cli import bench, cache, compile, demo, inspect, ops, run, targets, verify
+from cuvil.cli.verb import Verbs
 from cuvil.version import __version__
 
 _HELP = """Cuvil compiles AI models to small native artifacts that need nothing at run time.
@@ -17,6 +18,7 @@ Every verb takes --json (one document on stdout), --verbose and --debug.
 
 # Help is no markup: dims in brackets would be taken for styles.
 app = typer.Typer(
+    cls=Verbs,
     help=_HELP,
     no_args_is_help=True,
     add_completion=False,

@@ -47,12 +47,20 @@ class Opened:
     examples: Any = None
 
 
+def need_no_folder(text: str) -> None:
+    """Raise InputError for a folder in place of a model's file."""
+    if os.path.isdir(text):
+        raise InputError(f"cannot read {text}: it is a folder", hint="give the model's file")
+
+
 def open_model(text: str) -> Opened:
     """A path as it is; MODULE:NAME imported, and called if it is a class or a function.
 
-    Raises InputError for a file that isn't there, InvalidModelError if importing or calling fails.
+    Raises InputError for a file, module or name that isn't there, InvalidModelError if importing
+    or calling fails.
     """
     match = _IMPORT.fullmatch(text)
+    need_no_folder(text)
     if os.path.exists(text):
         return Opened(text)
     if match is None:
@@ -62,11 +70,11 @@ def open_model(text: str) -> Opened:
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
-        found: Any = importlib.import_module(match["module"])
-        for part in match["name"].split("."):
-            found = getattr(found, part)
+        found: Any = _named(match["module"], match["name"])
         if isinstance(found, (type, FunctionType)):
             found = found()
+    except InputError:
+        raise
     except Exception as error:
         raise InvalidModelError(
             f"{text} gives no model: {type(error).__name__}: {error}",
@@ -75,6 +83,24 @@ def open_model(text: str) -> Opened:
     if isinstance(found, tuple) and len(found) == 2:
         return Opened(*found)
     return Opened(found)
+
+
+def _named(module: str, name: str) -> Any:
+    """What a module has under a name. Raises InputError where there is none."""
+    try:
+        found: Any = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise  # another module, which that one imports
+        raise InputError(
+            f"there is no module {error.name!r}",
+            hint="run it where the module's file is, or install its package",
+        ) from None
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise InputError(f"{module}:{name} is not there: {found!r} has no attribute {part!r}")
+        found = getattr(found, part)
+    return found
 
 
 def request_of(

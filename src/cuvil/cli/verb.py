@@ -12,11 +12,12 @@ import math
 import sys
 import traceback
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import typer
+import typer.core
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
@@ -69,6 +70,25 @@ def verb(body: Body) -> Callable[..., None]:
     command.__signature__ = signature  # type: ignore[attr-defined]
     command.__annotations__ = {p.name: p.annotation for p in signature.parameters.values()}
     return command
+
+
+class Verbs(typer.core.TyperGroup):
+    """The verbs. With ``--json``, words that can't be read are a document on stdout too."""
+
+    def main(self, args: Sequence[str] | None = None, *more: Any, **extra: Any) -> Any:
+        """Run the verb that ``args`` name, and leave with its exit code."""
+        words = list(sys.argv[1:] if args is None else args)
+        if "--json" not in words or not extra.get("standalone_mode", True):
+            return super().main(words, *more, **extra)
+        try:
+            code = super().main(words, *more, **{**extra, "standalone_mode": False})
+        except Exception as error:
+            message = getattr(error, "format_message", None)  # typer gives the base no name
+            if message is None:
+                raise
+            _report(InputError(message()), Common(as_json=True))
+            code = MISUSED
+        sys.exit(code if isinstance(code, int) else DONE)
 
 
 def _fields(group: Any) -> Iterator[inspect.Parameter]:

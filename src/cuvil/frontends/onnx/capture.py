@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, TensorProto, ValueInfoProto
 
-from cuvil.errors import InvalidModelError, UnsupportedNode, UnsupportedOpError
+from cuvil.errors import InputError, InvalidModelError, UnsupportedNode, UnsupportedOpError
 from cuvil.frontends.emitter import Emitter
 from cuvil.frontends.onnx.dims import Given, InputDims
 from cuvil.frontends.onnx.load import load_model, opset_table
@@ -130,7 +130,7 @@ class _Inputs:
         known = {value.name for value in self.protos}
         for name in (*dynamic, *shapes, *fixed, *contents):
             if name not in known:
-                raise InvalidModelError(
+                raise InputError(
                     f"the model has no input {name!r}",
                     hint=f"its inputs are: {', '.join(sorted(known)) or 'none'}",
                 )
@@ -269,14 +269,18 @@ class _Inputs:
                 hint=f'give one, as in input_spec=[("{proto.name}", None, ("n", 3, 224, 224))]',
             )
         if asked is not None and len(asked) != len(declared):
-            raise InvalidModelError(
+            raise InputError(
                 f"input {proto.name!r} has rank {len(declared)}, the given shape {tuple(asked)} "
                 f"has rank {len(asked)}"
             )
         given: dict[int, Given] = {i: d for i, d in enumerate(asked or ()) if d is not None}
         for axis, name in self.dynamic.get(proto.name, {}).items():
             if not -len(declared) <= axis < len(declared):
-                raise InvalidModelError(f"input {proto.name!r} has no dimension {axis}")
+                rank = len(declared)
+                raise InputError(
+                    f"dynamic_dims names axis {axis} of {proto.name!r}, which has rank {rank}",
+                    hint=f"axes are 0 to {rank - 1}" if rank else "a scalar has no axes",
+                )
             given[axis % len(declared)] = name
         return declared, given
 

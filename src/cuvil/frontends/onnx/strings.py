@@ -15,7 +15,7 @@ from typing import Any
 
 from onnx import ModelProto, NodeProto, TensorProto
 
-from cuvil.errors import InvalidModelError
+from cuvil.errors import InputError, InvalidModelError
 from cuvil.frontends.onnx.attributes import node_attributes, python_value
 from cuvil.frontends.onnx.graph import node_label, ordered, reads
 from cuvil.frontends.onnx.load import opset_table
@@ -281,13 +281,13 @@ def _shape(
         for d in declared
     ]
     if sizes is not None and len(sizes) != len(dims):
-        raise InvalidModelError(
+        raise InputError(
             f"input {name!r} has rank {len(dims)}, the given shape {tuple(sizes)} has rank "
             f"{len(sizes)}"
         )
     asked = {i: d for i, d in enumerate(sizes or ()) if d is not None} | dict(named)
     for axis, dim in asked.items():
         if not -len(dims) <= axis < len(dims):
-            raise InvalidModelError(f"input {name!r} has no dimension {axis}")
+            raise InputError(f"input {name!r} has no dimension {axis}")
         dims[axis] = dim if type(dim) is int else str(getattr(dim, "name", dim))
     return dims

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cuvil.errors import InputError, ShapeConstraintError
-from cuvil.errors.words import counted
+from cuvil.errors.words import counted, shown
 from cuvil.sym.constraint import given_as
 from cuvil.sym.dim import Dim as NamedDim
 from cuvil.sym.expr import Dim, Expr, symbol, symbols_of
 from cuvil.sym.parse import asked_dim, parse_dim
 
+_FORMS = 'give a dict by input name and axis, such as {"x": {0: "batch"}}, or {"x": ["batch"]}'
 Bounds = dict[str, tuple[int, "int | None"]]
 
 
@@ -42,8 +43,8 @@ def parse_dynamic(dynamic: Any, names: Sequence[str], ranks: Sequence[int]) -> D
     input name; or one entry an input. An entry is a dict by axis or a sequence by axis; a dim is
     a name, an expression (``"2 * seq"``), a cuvil.Dim, a torch.export.Dim, or True/AUTO.
 
-    Raises ShapeConstraintError for an unknown input, an axis outside the rank, or bounds that
-    contradict one another.
+    Raises InputError for an unknown input or an axis outside the rank, ShapeConstraintError for
+    bounds that contradict one another.
     """
     bounds: Bounds = {}
     tables: list[dict[int, Dim]] = [{} for _ in names]
@@ -88,17 +89,17 @@ def _by_input(dynamic: Any, names: Sequence[str]) -> list[tuple[int, Any]]:
     if isinstance(dynamic, Mapping):
         for name in dynamic:
             if name not in names:
-                raise ShapeConstraintError(
+                raise InputError(
                     f"dynamic_dims names the input {name!r}, which the model does not have",
                     hint=f"its inputs are {', '.join(map(repr, names))}",
                 )
         return [(names.index(name), entry) for name, entry in dynamic.items()]
     if not isinstance(dynamic, (list, tuple)):
-        raise InputError(f"dynamic_dims is a list, a tuple or a dict, not {type(dynamic).__name__}")
+        raise InputError(f"dynamic_dims is {shown(dynamic)}", hint=_FORMS)
     if all(_is_dim(item) for item in dynamic):
         return [(i, _Leading(tuple(dynamic))) for i in range(len(names))]
     if len(dynamic) != len(names):
-        raise ShapeConstraintError(
+        raise InputError(
             f"dynamic_dims has {counted(len(dynamic), 'entry', 'entries')} for "
             f"{counted(len(names), 'input')}",
             hint="give one entry an input, None for a static one",
@@ -127,11 +128,11 @@ def _by_axis(entry: Any, name: str, rank: int) -> list[tuple[int, Any]]:
     elif isinstance(entry, (list, tuple)):
         pairs = list(enumerate(entry))
     else:
-        raise InputError(f"dynamic_dims[{name!r}] is a dict by axis, not {entry!r}")
+        raise InputError(f"dynamic_dims[{name!r}] is {shown(entry)}", hint=_FORMS)
     out = []
     for axis, item in pairs:
         if not isinstance(axis, int) or not -rank <= axis < rank:
-            raise ShapeConstraintError(
+            raise InputError(
                 f"dynamic_dims names axis {axis!r} of {name!r}, which has rank {rank}",
                 hint=f"axes are 0 to {rank - 1}" if rank else "a scalar has no axes",
             )
