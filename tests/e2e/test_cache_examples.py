@@ -16,6 +16,7 @@ from cuvil.api import compiler
 from cuvil.api.example_check import values_digest
 from cuvil.build.cache import Cache
 from cuvil.errors import VerificationError
+from tests.frontends.torch_helper import Fn
 
 
 @pytest.fixture
@@ -140,6 +141,12 @@ def test_values_of_an_onnx_model(cache: Cache, counted: list[str],
         cuvil.compile(model, {"x": _LARGE.numpy()})
 
 
+def test_complex_examples(cache: Cache, counted: list[str]) -> None:
+    for x, captures in ((1 + 1j, 1), (1 + 1j, 0), (2 - 1j, 0)):
+        cuvil.compile(Fn(torch.abs), (torch.tensor([x]),))
+        assert len(_taken(counted)) == captures
+
+
 def test_examples_stay_as_they_are_and_unverified_is_as_asked(
     cache: Cache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,7 +171,11 @@ def test_digests_of_values() -> None:
         {"x": (a, b)}, a.astype(np.float64), a[:1], a[None], (a, 1), (a, 1.0), (a, "1"), -b,
     ]  # fmt: skip
     assert len({values_digest(x) for x in different}) == len(different)
-    assert values_digest((torch.from_numpy(a), [b])) == values_digest((a.copy(), (b,)))
+    ones = torch.from_numpy(a)
+    assert values_digest((ones, [b])) == values_digest((ones.clone(), (b.copy(),)))
+    for dtype in (torch.complex64, torch.bfloat16, torch.bool, torch.float8_e4m3fn):
+        x = ones.to(dtype)
+        assert values_digest(x) == values_digest(x.clone()) != values_digest(torch.zeros(2, dtype=dtype))
     assert values_digest(object()) != values_digest(object())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 from collections.abc import Mapping
@@ -12,7 +13,6 @@ import numpy as np
 from cuvil.api.request import CompileRequest
 from cuvil.build.cache import Cache
 from cuvil.build.store import digest_of
-from cuvil.ir.core import Weight
 from cuvil.runners.built import Built
 from cuvil.runtime.arrays import is_torch_tensor
 from cuvil.runtime.artifact import Artifact
@@ -34,11 +34,12 @@ def _texts(value: Any) -> list[str]:
     if isinstance(value, (tuple, list)):
         return [text for item in value for text in (*_texts(item), ".")]
     if is_torch_tensor(value):
-        from cuvil.frontends.torch_export.weights import to_numpy
+        from cuvil.frontends.torch_export.fingerprint import data_digest
 
-        value = to_numpy(value)
+        return [f"{value.dtype} {tuple(value.shape)}", data_digest(value).hex()]
     if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind != "O":
-        return [Weight(np.asarray(value)).digest]
+        data = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
+        return [f"{value.dtype} {value.shape}", hashlib.sha256(data).hexdigest()]
     return [repr(value) if isinstance(value, _PLAIN) else os.urandom(16).hex()]
 
 

@@ -135,9 +135,14 @@ def _add_tensor(digest: ObjectDigest, tensor: torch.Tensor) -> None:
         raise digest.refuse("a tensor with hooks")
     storage = tensor.untyped_storage().data_ptr()
     digest.same(storage, "storage")
-    data = tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)
-    digest.token(hashlib.sha256(data.view(torch.uint8).numpy()).digest())
+    digest.token(data_digest(tensor))
     digest.add_items("attributes", vars(tensor).items())
+
+
+def data_digest(tensor: torch.Tensor) -> bytes:
+    """A digest of the elements of a dense tensor of any type. Raises what torch raises of others."""
+    data = tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)
+    return hashlib.sha256(data.view(torch.uint8).numpy()).digest()
 
 
 def _check_module(digest: ObjectDigest, module: torch.nn.Module) -> None:
