@@ -39,7 +39,7 @@ def _texts(value: Any) -> list[str]:
         return [f"{value.dtype} {tuple(value.shape)}", data_digest(value).hex()]
     if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind != "O":
         data = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
-        return [f"{value.dtype} {value.shape}", hashlib.sha256(data).hexdigest()]
+        return [f"{value.dtype} {value.shape}", hashlib.sha256(data.data).hexdigest()]
     return [repr(value) if isinstance(value, _PLAIN) else os.urandom(16).hex()]
 
 

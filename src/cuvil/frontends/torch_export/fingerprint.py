@@ -140,8 +140,8 @@ def _add_tensor(digest: ObjectDigest, tensor: torch.Tensor) -> None:
 
 
 def data_digest(tensor: torch.Tensor) -> bytes:
-    """A digest of the elements of a dense tensor of any type. Raises what torch raises of others."""
-    data = tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)
+    """A digest of the elements of a dense tensor, of any type."""
+    data = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
     return hashlib.sha256(data.view(torch.uint8).numpy()).digest()
 
 
