@@ -24,6 +24,15 @@ _PROGRAM, _REFERENCE = (f"cuvil.integrations.run_onnx{end}" for end in ("", "_re
 _LINES = 6
 
 
+def _has_runtime() -> bool:
+    return importlib.util.find_spec("onnxruntime") is not None
+
+
+def runner_name() -> str:
+    """What runs an ONNX model here."""
+    return "onnxruntime" if _has_runtime() else "onnx.reference"
+
+
 def _missing() -> str | None:
     if importlib.util.find_spec("onnx") is None:
         return 'the package onnx is not installed (pip install "cuvil[onnx]")'
@@ -40,11 +49,18 @@ def _run(package: Package, inputs: Mapping[str, Array]) -> dict[str, Array]:
             given.append({"name": spec.name, "dtype": spec.dtype, "shape": list(array.shape)})
             (folder / f"input{len(given) - 1}").write_bytes(array.tobytes())
         (folder / "inputs.json").write_text(json.dumps(given))
-        program = _PROGRAM if importlib.util.find_spec("onnxruntime") else _REFERENCE
+        program = _PROGRAM if _has_runtime() else _REFERENCE
         done = subprocess.run(
             [sys.executable, "-m", program, name], capture_output=True, text=True, check=False,
             stdin=subprocess.DEVNULL,
         )  # fmt: skip
+        empty = [spec.name for spec in package.manifest.inputs if not inputs[spec.name].size]
+        if done.returncode < 0 and empty:
+            raise ArtifactError(
+                f"{runner_name()} ends without a word at this model when the input {empty[0]!r} "
+                "has no elements",
+                hint="give it elements, or compile for another target, which takes none too",
+            )
         if done.returncode:
             lines = done.stderr.strip().splitlines()[-_LINES:] or ["no message"]
             raise ArtifactError("the ONNX model does not run: " + "\n  ".join(lines))
@@ -56,4 +72,4 @@ def _run(package: Package, inputs: Mapping[str, Array]) -> dict[str, Array]:
         return outputs
 
 
-ONNX_RUNNER = Runner("onnxruntime", _missing, _run)
+ONNX_RUNNER = Runner(runner_name(), _missing, _run)
