@@ -45,4 +45,6 @@ def main(package: str, inputs: str, outputs: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 4:
+        sys.exit("usage: run_without_torch.py MODEL.cuvilpkg INPUTS.npz OUTPUTS.npz")
     print(json.dumps(main(*sys.argv[1:])))

@@ -56,3 +56,10 @@ def test_run_without_torch(folder: Path, tmp_path: Path) -> None:
     with np.load(tmp_path / "outputs.npz") as outputs:
         expected = cuvil.load(folder / "model.cuvilpkg")(inputs(4))
         np.testing.assert_array_equal(outputs["y"], expected)
+
+
+def test_run_without_torch_says_what_it_takes() -> None:
+    ran = subprocess.run(
+        [sys.executable, str(EXAMPLES / "run_without_torch.py")], capture_output=True, text=True
+    )
+    assert ran.returncode and ran.stderr.startswith("usage: run_without_torch.py MODEL")
