@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -106,3 +107,17 @@ def test_weights_that_torch_has_packed() -> None:
     with pytest.raises(InvalidModelError, match="has packed") as caught:
         capture_torch(packed, (torch.randn(2, 4),))
     assert "before it was quantized" in str(caught.value)
+
+
+@pytest.mark.parametrize("kept", [0, 100, -3000, -100])
+def test_a_damaged_program_is_one_error_and_nothing_else(
+    kept: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    whole, damaged = tmp_path / "whole.pt2", tmp_path / "damaged.pt2"
+    torch.export.save(torch.export.export(torch.nn.ReLU(), (torch.ones(3),)), whole)
+    damaged.write_bytes(whole.read_bytes()[:kept])
+    capfd.readouterr()
+    with pytest.raises(InvalidModelError, match="not a program that torch.export can") as caught:
+        cuvil.compile(damaged)
+    assert "warnings above" not in str(caught.value)
+    assert capfd.readouterr() == ("", "")

@@ -287,9 +287,11 @@ def load_program(path: str | Path) -> ExportedProgram:
         with quiet():
             return torch.export.load(str(path))
     except Exception as error:
+        why = f"{type(error).__name__}: {str(error)[:300]}"
+        if "warnings above" in why:  # which are kept quiet
+            why = "it is damaged, or cut off"
         raise InvalidModelError(
-            f"{str(path)!r} is not a program that torch.export can read: "
-            f"{type(error).__name__}: {str(error)[:300]}",
+            f"{str(path)!r} is not a program that torch.export can read: {why}",
             hint="write it with torch.export.save(torch.export.export(...), path)",
         ) from error
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 _LOGGERS = (
     "torch._subclasses.fake_tensor",  # a traceback for each operator that refuses its arguments
+    "torch.export",  # a traceback for a file that it can't read
     "torch.fx.experimental.symbolic_shapes",  # remarks about decisions on a tensor's values
 )
 _WARNINGS: tuple[tuple[str, type[Warning]], ...] = (
