@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, helper, numpy_helper
 
 from cuvil.frontends.onnx import capture_onnx
 from cuvil.reference.interpreter import run_module
@@ -45,9 +45,7 @@ class Call:
             kind = helper.np_dtype_to_tensor_dtype(array.dtype)
             given.append(helper.make_tensor_value_info(names[i], kind, shape))
         node = helper.make_node(self.op, names, self.outputs, domain=self.domain, **self.attrs)
-        made = [
-            helper.make_tensor_value_info(y, TensorProto.FLOAT, None) for y in self.outputs if y
-        ]
+        made = [helper.make_empty_tensor_value_info(y) for y in self.outputs if y]
         graph = helper.make_graph([node], "one", given, made, stored)
         opsets = [helper.make_opsetid("", self.opset), helper.make_opsetid(DOMAIN, 1)]
         return helper.make_model(graph, opset_imports=opsets, ir_version=8)

@@ -32,12 +32,12 @@ def model(
     opset: int = 17,
     **more: Any,
 ) -> ModelProto:
-    """A model; inputs are (element type, shape), outputs are declared float without a shape."""
+    """A model; inputs are (element type, shape), outputs are declared without a type."""
     graph = helper.make_graph(
         list(nodes),
         "g",
         [helper.make_tensor_value_info(k, t, shape) for k, (t, shape) in inputs.items()],
-        [helper.make_tensor_value_info(name, FLOAT, None) for name in outputs],
+        [helper.make_empty_tensor_value_info(name) for name in outputs],
         [numpy_helper.from_array(np.asarray(v), k) for k, v in (constants or {}).items()],
     )
     opsets = [helper.make_opsetid("", opset), *more.pop("opsets", [])]

@@ -299,6 +299,7 @@ def test_maps_come_in() -> None:
 
 def test_a_sparse_map_becomes_a_row() -> None:
     model = _of_map("CastMap", INT64, FLOAT, map_form="SPARSE", max_map=4, cast_to="TO_INT64")
+    model.graph.output[0].type.tensor_type.elem_type = INT64
     found = run_captured(model, {"m": {1: 2.9, 3: -1.5}})["y"]
     np.testing.assert_array_equal(found, [[0, 2, 0, -1]])
     with pytest.raises(UnsupportedOpError, match="size of its result"):

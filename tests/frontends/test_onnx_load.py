@@ -297,18 +297,6 @@ def test_graphs_that_are_none() -> None:
     _refused(model([node("Neg", ["x"], ["y"])], x, ["y"], opset=999), "opset 999")
 
 
-def test_wrong_declared_outputs_are_noted_and_ignored() -> None:
-    proto = _relu()
-    del proto.graph.output[:]
-    proto.graph.output.append(helper.make_tensor_value_info("y", INT64, (7, 7, 7)))
-    module = capture_onnx(proto)
-    assert str(module.main.outputs[0].type) == "!cuvil.tensor<[2, 3] x f32>"
-    assert module.source["notes"] == [
-        "output 'y' is declared INT64",
-        "output 'y' is declared [7, 7, 7], it is !cuvil.tensor<[2, 3] x f32>",
-    ]
-
-
 def test_all_unsupported_nodes_are_listed_at_once() -> None:
     proto = model(
         [

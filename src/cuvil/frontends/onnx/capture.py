@@ -11,6 +11,7 @@ from onnx import ModelProto, TensorProto, ValueInfoProto
 
 from cuvil.errors import InputError, InvalidModelError, UnsupportedNode, UnsupportedOpError
 from cuvil.frontends.emitter import Emitter
+from cuvil.frontends.onnx.declared import check_declared
 from cuvil.frontends.onnx.dims import Given, InputDims
 from cuvil.frontends.onnx.load import load_model, opset_table
 from cuvil.frontends.onnx.node import UNCOUNTED, Item, ItemList, LateList, Nothing
@@ -30,7 +31,7 @@ from cuvil.frontends.onnx.texts import (
 from cuvil.frontends.onnx.types import UnsupportedType, dtype_from, type_name
 from cuvil.frontends.onnx.walk import Frame, Walker
 from cuvil.ir.core import Module, Value
-from cuvil.ir.types import I64, DType, TensorType, dtype_of
+from cuvil.ir.types import I64, DType, TensorType
 from cuvil.sym.constraint import Constraint
 from cuvil.sym.dim import Dim
 
@@ -80,18 +81,18 @@ def capture_onnx(
     values, labels = _flatten(names, outputs, problems)
     if problems:
         raise UnsupportedOpError(problems)
+    made = dict(zip(names, outputs, strict=True))
     facts = {
         "frontend": "onnx",
         "opset": opset_table(model.opset_import)[""],
         "producer": f"{model.producer_name} {model.producer_version}".strip(),
         "dims": inputs.dims.originals, "origins": inputs.dims.origins,
         "fixed_inputs": sorted(fixed_inputs or ()),
-        "contents": _counts(dict(zip(names, outputs, strict=True))),
-        "notes": context.notes + _declared_notes(model, dict(zip(names, outputs, strict=True))),
+        "contents": _counts(made),
+        "notes": context.notes + check_declared(model, made, not (dynamic or input_shapes)),
     }  # fmt: skip
     name = model.graph.name or "model"
     call = {}
-    made = dict(zip(names, outputs, strict=True))
     if strings is not None:
         every = {name: strings.outputs.get(name, made.get(name)) for name in graph_names}
         tree = host_tree(context.words, inputs.names(), inputs.texts, every)
@@ -332,28 +333,3 @@ def _counts(outputs: Mapping[str, Item | None]) -> dict[str, int | None]:
         for name, item in outputs.items()
         if isinstance(item, (ItemList, Nothing))
     }
-
-
-def _declared_notes(model: ModelProto, outputs: Mapping[str, Item | None]) -> list[str]:
-    """Where the model's declared outputs contradict what was inferred (which is what counts)."""
-    notes = []
-    for proto in model.graph.output:
-        value = outputs.get(proto.name)
-        if not isinstance(value, Value) or not proto.type.HasField("tensor_type"):
-            continue
-        tensor = proto.type.tensor_type
-        if tensor.elem_type and type_name(tensor.elem_type) != "UNDEFINED":
-            try:
-                if dtype_from(tensor.elem_type) != dtype_of(value.type.dtype.numpy):
-                    notes.append(f"output {proto.name!r} is declared {type_name(tensor.elem_type)}")
-            except UnsupportedType:
-                notes.append(f"output {proto.name!r} is declared {type_name(tensor.elem_type)}")
-        if tensor.HasField("shape"):
-            declared = [int(d.dim_value) for d in tensor.shape.dim]
-            wrong = len(declared) != value.type.rank or any(
-                d > 0 and isinstance(have, int) and d != have
-                for d, have in zip(declared, value.type.shape, strict=False)
-            )
-            if wrong:
-                notes.append(f"output {proto.name!r} is declared {declared}, it is {value.type}")
-    return notes

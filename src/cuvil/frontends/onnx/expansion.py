@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from onnx import AttributeProto, FunctionProto, NodeProto, TypeProto, defs, helper
+from onnx import AttributeProto, FunctionProto, NodeProto, TypeProto, helper
 
 from cuvil.frontends.onnx.load import opset_table
 from cuvil.frontends.onnx.node import Item, Node, Refused
+from cuvil.frontends.onnx.schemas import schema_of
 from cuvil.frontends.onnx.types import code_of
 from cuvil.ir.core import Value
 
 Attributes = Mapping[str, AttributeProto]
 
 
-def _schema(op: str, version: int) -> Any:
-    try:
-        return defs.get_schema(op, version, "")
-    except defs.SchemaError:
-        return None
-
-
 def defined_by_function(op: str, version: int) -> bool:
     """Whether ONNX gives a body for this operator of its default domain."""
-    schema = _schema(op, version)
+    schema = schema_of(op, version)
     return schema is not None and (schema.has_function or schema.has_context_dependent_function)
 
 
@@ -35,7 +28,7 @@ def expansion(
 
     Raises Refused where ONNX has a body, but none for these input types.
     """
-    schema = _schema(node.op, node.version) if node.domain == "" else None
+    schema = schema_of(node.op, node.version) if node.domain == "" else None
     if schema is None:
         raise Refused("there is no translation for it with these inputs")
     if schema.has_function:

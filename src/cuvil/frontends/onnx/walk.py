@@ -21,6 +21,7 @@ from cuvil.frontends.onnx.gradient import gradient
 from cuvil.frontends.onnx.graph import node_label, ordered
 from cuvil.frontends.onnx.load import opset_table
 from cuvil.frontends.onnx.node import Item, Node, Refused
+from cuvil.frontends.onnx.schemas import check_attributes
 from cuvil.frontends.onnx.scope import Context, Scope, domain_of
 from cuvil.frontends.onnx.table_control import CONTROL
 from cuvil.frontends.onnx.tables import HANDLERS, reason, refused_by_name
@@ -157,6 +158,7 @@ class Walker:
         if function is not None:
             opsets = opset_table(function.opset_import)
             return self._call(frame, place, function, inputs, raw, opsets)
+        check_attributes(raw, proto.op_type, place.version, place.domain)
         attrs = {name: python_value(a) for name, a in raw.items()}
         key = (place.domain, proto.op_type)
         given = [item.value if isinstance(item, Texts) else item for item in inputs]
