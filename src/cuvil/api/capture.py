@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from cuvil.analysis.footprint import check_sizes
 from cuvil.api.manifest import ORIGINS, signature_of
 from cuvil.api.onnx_arguments import dims_by_input, examples_by_name
 from cuvil.api.request import DTYPE_NAMES, CompileRequest, sizes_and_names
@@ -48,6 +49,7 @@ def capture(request: CompileRequest) -> Captured:
     """Capture by kind of model. Raises InvalidModelError where its framework is not installed."""
     need_framework(request.kind)
     captured = _capture_torch(request) if request.kind == "torch" else _capture_onnx(request)
+    check_sizes(captured.module)
     if request.example_inputs is not None:
         _look_at_examples(captured)
     return captured

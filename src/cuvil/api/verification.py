@@ -32,6 +32,7 @@ from cuvil.verify.bisect import Culprit, bisect_build, bisect_meaning
 from cuvil.verify.branches import reach_branches, with_loop_sizes
 from cuvil.verify.inputs import make_inputs
 from cuvil.verify.late_sizes import with_sizes_that_fit
+from cuvil.verify.memory import sizes_that_fit
 from cuvil.verify.ranges import integer_limits
 from cuvil.verify.report import OutputError, Report, compare
 from cuvil.verify.tolerance import tolerance_of
@@ -203,7 +204,7 @@ def _trials(artifact: Artifact | Built, source: Source, inputs: Any) -> list[Map
     signature = artifact.manifest.signature
     rng = np.random.default_rng(0)
     limits = integer_limits(source.module)
-    tried = sizes_to_try(artifact, source.examples)
+    tried = sizes_that_fit(source.module, sizes_to_try(artifact, source.examples))
     made = [
         make_inputs(signature, sizes, source.examples, rng, limits)
         for sizes in with_loop_sizes(source.module, signature, source.examples, tried)

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from cuvil.errors import ShapeConstraintError
 from cuvil.sym.expr import Atom, Dim, Monomial
 
 _FUNCTIONS = {"floordiv": "floordiv", "mod": "mod", "max": "maximum", "min": "minimum"}
+
+_HIGHEST = (1 << 63) - 1
+_MOST_ADDED = 1 << 62  # so that a sum with a symbol's value fits as well
+_SHOWN = 200
 
 
 def cxx(expr: Dim, names: Mapping[str, str]) -> str:
@@ -14,14 +19,17 @@ def cxx(expr: Dim, names: Mapping[str, str]) -> str:
 
     The text is one operand: a literal, a name, a call or a parenthesised sum, so that it may
     stand beside any operator. It needs ``abi.hpp`` (cuvil::floordiv, mod, maximum, minimum) and
-    serves int64_t and cuvil::Checked alike. Raises KeyError for a symbol without a name.
+    serves int64_t and cuvil::Checked alike. Raises KeyError for a symbol without a name,
+    ShapeConstraintError for a number that does not fit 64 bits.
     """
     if isinstance(expr, int):
+        _check(expr, expr, _HIGHEST + (expr < 0))
         return str(expr) if expr >= 0 else f"({expr})"
     pieces = []
     for monomial, coefficient in expr.terms:
         factors = _factors(monomial, names)
         size = abs(coefficient)
+        _check(expr, size, _HIGHEST if monomial else _MOST_ADDED)
         if size != 1 or not factors:
             factors.insert(0, str(size))
         sign = "-" if coefficient < 0 else "+"
@@ -48,3 +56,15 @@ def _atom(atom: Atom, names: Mapping[str, str]) -> str:
         return names[atom.name]
     left, right = (cxx(arg, names) for arg in atom.args)
     return f"cuvil::{_FUNCTIONS[atom.kind]}({left}, {right})"
+
+
+def _check(expr: Dim, number: int, most: int) -> None:
+    if abs(number) <= most:
+        return
+    text = str(expr)
+    text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    raise ShapeConstraintError(
+        f"the size {text} needs more than 64 bits: it holds the number {number}",
+        hint="give the sizes that it is computed of fixed values, or compute it in fewer steps",
+        stage="codegen",
+    )

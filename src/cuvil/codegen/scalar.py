@@ -65,7 +65,7 @@ class Writer:
     def text(self, dim: Dim) -> str:
         """An expression in C++; its model symbols become fields of the kernel."""
         if isinstance(dim, int):
-            return str(dim)
+            return cxx(dim, {}).strip("()")
         dim = substitute(dim, self.rename)
         for name in sorted(symbols_of(dim)):
             if name not in self.names:

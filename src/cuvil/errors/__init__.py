@@ -92,3 +92,7 @@ class VerificationError(CuvilError):
 
 class InputError(CuvilError, ValueError):
     """A call was given a wrong dtype, rank, number or name of inputs."""
+
+
+class NoMemoryError(CuvilError, MemoryError):
+    """There is not the memory that a tensor or a call needs; says which, and how many bytes."""

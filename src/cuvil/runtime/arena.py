@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from cuvil.errors import NoMemoryError
+
 _ALIGNMENT = 64
 _LARGE = 1 << 20  # from here on pages of its own, which go back to the system when freed
 _SLACK = 4
@@ -22,7 +24,7 @@ class Arena:
     __slots__ = ("_memory", "address", "size")
 
     def __init__(self, size: int) -> None:
-        """Raises MemoryError if there is not that much memory."""
+        """Raises NoMemoryError if there is not that much memory."""
         self.size = size
         self._memory: Any = None
         self.address = 0
@@ -30,7 +32,9 @@ class Arena:
             try:
                 block = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
             except (OSError, OverflowError, ValueError):
-                raise MemoryError(f"no memory for a workspace of {size} bytes") from None
+                raise NoMemoryError(
+                    f"no memory for a workspace of {size} bytes", hint="pass smaller inputs"
+                ) from None
             if hasattr(mmap, "MADV_HUGEPAGE"):
                 with contextlib.suppress(OSError):
                     block.madvise(mmap.MADV_HUGEPAGE)
@@ -67,7 +71,7 @@ class Scratch(threading.local):
     def fit(self, size: int) -> Arena:
         """An arena for a call that the present one is too small for, or much too large.
 
-        Raises MemoryError if there is not that much memory.
+        Raises NoMemoryError if there is not that much memory.
         """
         if size > self.arena.size:
             if self._shrunk:

@@ -6,6 +6,7 @@ PyTorch is never imported here: a tensor can only come from a process that has i
 from __future__ import annotations
 
 import ctypes
+import math
 import operator
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from cuvil.errors import InputError
+from cuvil.errors import InputError, NoMemoryError
 from cuvil.errors.arguments import is_list, whole
 from cuvil.errors.words import shown
 from cuvil.ir.signature import TensorSpec
@@ -127,10 +128,28 @@ def view_input(value: Any, slot: Slot) -> View:
         native = array.dtype.newbyteorder("=")
         if native != expected:
             raise wrong_dtype(slot, str(array.dtype), f".astype({_spelt(expected)})")
-        array = array.astype(native, order="C")
+        array = _as_new(array, slot, native)
     if not array.flags.c_contiguous or not array.flags.aligned:
-        array = array.copy(order="C")
+        array = _as_new(array, slot, expected)
     return View(address_of(array), array.shape, array)
+
+
+def _as_new(
+    array: np.ndarray[Any, Any], slot: Slot, dtype: np.dtype[Any]
+) -> np.ndarray[Any, Any]:
+    """A row-major copy."""
+    try:
+        return array.astype(dtype, order="C")
+    except MemoryError:
+        raise _too_large(slot, array.shape, "a row-major copy of ") from None
+
+
+def _too_large(slot: Slot, shape: Sequence[int], what: str = "") -> NoMemoryError:
+    size = math.prod(shape) * slot.size
+    return NoMemoryError(
+        f"no memory for {what}{slot}, {list(shape)} of {slot.element}: {size} bytes",
+        hint="pass smaller inputs",
+    )
 
 
 def _spelt(dtype: np.dtype[Any]) -> str:
@@ -225,11 +244,20 @@ def wrong_dtype(slot: Slot, given: str, cast: str) -> InputError:
 
 
 def new_output(slot: Slot, shape: tuple[int, ...], as_torch: bool) -> View:
-    """Memory for an output, owned by the array in ``keep``; NumPy's if torch has no such type."""
+    """Memory for an output, owned by the array in ``keep``; NumPy's if torch has no such type.
+
+    Raises NoMemoryError if there is not that much."""
     if as_torch and _torch_dtype(slot) is not None:
-        tensor = sys.modules["torch"].empty(shape, dtype=_torch_dtype(slot))
+        try:
+            tensor = sys.modules["torch"].empty(shape, dtype=_torch_dtype(slot))
+        except (RuntimeError, MemoryError):  # which of them is torch's choice
+            raise _too_large(slot, shape) from None
         return View(tensor.data_ptr(), shape, tensor, True)
-    array = np.empty(shape, slot.numpy_dtype())
+    dtype = slot.numpy_dtype()
+    try:
+        array = np.empty(shape, dtype)
+    except MemoryError:
+        raise _too_large(slot, shape) from None
     return View(address_of(array), shape, array)
 
 

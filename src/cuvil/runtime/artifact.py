@@ -30,6 +30,7 @@ from cuvil.runtime.arrays import (
 from cuvil.runtime.called import Called
 from cuvil.runtime.failure import failure
 from cuvil.runtime.native import Model
+from cuvil.runtime.planned import planned_bytes
 from cuvil.runtime.save import save_artifact
 from cuvil.runtime.shapes_only import meta_outputs, on_meta
 from cuvil.runtime.tree import CallTree
@@ -254,10 +255,13 @@ class Artifact(Called):
         except (TypeError, ValueError, BufferError):
             return self._execute_checked(model, args, None)
         outputs, results = [], []
-        for shape, dtype in zip(plan.outputs, self._output_dtypes):
-            y = _empty(shape, dtype)
-            outputs.append(y)
-            results.append(pointers[id(y) >> 3])
+        try:
+            for shape, dtype in zip(plan.outputs, self._output_dtypes):
+                y = _empty(shape, dtype)
+                outputs.append(y)
+                results.append(pointers[id(y) >> 3])
+        except MemoryError:  # which output it is for is said there
+            return self._execute_checked(model, args, None)
         targets = self._pack_outputs(*results)
         arena = self.scratch.arena
         if not plan.workspace <= arena.size <= plan.most:
@@ -328,9 +332,11 @@ class Artifact(Called):
         names = [s.name for s in self._signature.symbols]
         symbols = struct.pack(f"={len(names)}q", *[table.get(name, 0) for name in names])
         workspace = model.workspace_bytes(symbols)
+        workspace = max(workspace, planned_bytes(self._manifest, table, model.threads))
         if not 0 <= workspace <= MAX_BYTES:
             raise ShapeConstraintError(
-                f"inputs of shapes {[list(s) for s in shapes]} need too much memory"
+                f"inputs of shapes {[list(s) for s in shapes]} need too much memory: "
+                f"{workspace} bytes for intermediate results"
             )
         simple = self._numpy_outputs and all(0 not in shape for shape in outputs)
         plan = Plan(symbols, workspace, outputs, simple)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cuvil.errors import CuvilError, InputError, ShapeConstraintError
+from cuvil.errors import CuvilError, InputError, NoMemoryError, ShapeConstraintError
 from cuvil.ir.signature import Signature
 
 # Codes of native/abi.h.
@@ -30,5 +30,5 @@ def failure(
             hint="check the inputs that hold indices, such as token numbers",
         )
     if code == _MEMORY and fault[1] >= 0:
-        return MemoryError(f"no memory for {fault[1]} bytes of a size that was computed")
+        return NoMemoryError(f"no memory for {fault[1]} bytes of a size that was computed")
     return ShapeConstraintError("the sizes that were computed need too much memory")

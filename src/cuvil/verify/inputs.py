@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from cuvil.errors import CuvilError
+from cuvil.errors import CuvilError, NoMemoryError
 from cuvil.ir.signature import Signature, TensorSpec
 from cuvil.ir.types import NARROW_INTEGERS
 from cuvil.ops.cast import cast_array
@@ -128,17 +128,27 @@ def make_inputs(
 ) -> dict[str, Array]:
     """Inputs of these sizes: examples repeated or cut along each axis, else random ones.
 
-    Random integers stay below the input's number in ``limits``, and are 0 or 1 without one.
+    Random integers stay below the input's number in ``limits``, and are 0 or 1 without one. Raises
+    NoMemoryError, naming the input, where there is not the memory.
     """
     below = limits or {}
     out = {}
     for spec in signature.inputs:
         shape = tuple(evaluate(d, sizes) for d in spec.dims)
         example = examples.get(spec.name)
-        if example is not None and example.size:
-            out[spec.name] = _resized(example, shape)
-        else:
-            out[spec.name] = _random(spec, shape, rng, below.get(spec.name, 2))
+        try:
+            if example is not None and example.size:
+                out[spec.name] = _resized(example, shape)
+            else:
+                out[spec.name] = _random(spec, shape, rng, below.get(spec.name, 2))
+        except MemoryError:
+            size = math.prod(shape) * spec.element.size
+            raise NoMemoryError(
+                f"no memory to make up the input {spec.name!r} to verify with, {list(shape)} of "
+                f"{spec.dtype}: {size} bytes",
+                hint="give smaller sizes, or compile with verify=False (--no-verify)",
+                stage="verify",
+            ) from None
     return out
 
 
