@@ -134,6 +134,7 @@ class Emitter:
     @loc.setter
     def loc(self, place: Location) -> None:
         self.builder.loc = place
+        self.context.origin = str(place)
 
     def input(self, name: str, type: TensorType) -> Value:
         """A new function argument."""

@@ -13,7 +13,7 @@ from functools import cached_property
 from cuvil.errors import InputError, InvalidModelError, ShapeConstraintError
 from cuvil.errors.words import counted, were_given
 from cuvil.ir.types import DTYPES, DType
-from cuvil.sym.constraint import GIVEN, Constraint, in_words
+from cuvil.sym.constraint import GIVEN, ONE_NAME, Constraint, in_words
 from cuvil.sym.expr import Dim, Expr, evaluate, symbols_of
 from cuvil.sym.parse import parse_constraint, parse_dim
 
@@ -308,7 +308,7 @@ class Signature:
         raise ShapeConstraintError(
             f"the constraint {spec.text} ({in_words(spec.origin)}) does not hold: {values}",
             where=where,
-            hint=_OTHER_SIZES,
+            hint=ONE_NAME if _is_stretched(spec.parsed, table) else _OTHER_SIZES,
         )
 
     def __iter__(self) -> Iterator[TensorSpec]:
@@ -367,6 +367,13 @@ def _holds(constraint: Constraint, table: Mapping[str, int]) -> bool:
         return constraint.holds(table)
     except ZeroDivisionError:
         return False
+
+
+def _is_stretched(constraint: Constraint, table: Mapping[str, int]) -> bool:
+    """Whether it fails for a size of 1 that broadcasting would stretch."""
+    return constraint.stretches and 1 in (
+        _evaluate(constraint.left, table), _evaluate(constraint.right, table)
+    )  # fmt: skip
 
 
 def _output_shape(spec: TensorSpec, table: Mapping[str, int]) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from cuvil.errors import InvalidModelError
 from cuvil.ir.types import DType, Shape, TensorType
-from cuvil.sym.constraint import Constraint
+from cuvil.sym.constraint import BROADCAST, Constraint
 from cuvil.sym.equality import as_choice
 from cuvil.sym.expr import Dim, Expr, add, mul, symbol
 from cuvil.sym.facts import Facts
@@ -116,7 +116,7 @@ class ShapeContext:
                 if current == 1:
                     current = shape[at]
                 else:
-                    current = self.same(current, shape[at], f"{why}: dimension {axis}")
+                    current = self.same(current, shape[at], f"{why}: {BROADCAST} {axis}")
             result.append(current)
         return tuple(result)
 

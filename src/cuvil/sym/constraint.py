@@ -8,6 +8,11 @@ from dataclasses import dataclass, field
 from cuvil.sym.expr import Dim, add, evaluate, mul, symbols_of
 
 GIVEN = "given by the user"
+BROADCAST = "broadcasting along dimension"  # stands in the origin of what that requires
+ONE_NAME = (
+    "compile with that dim fixed to 1 if it is broadcast, or give both dims one name if they are "
+    "always equal"
+)
 
 _HOLDS = {
     "==": lambda a, b: a == b,
@@ -35,6 +40,11 @@ class Constraint:
     def asked(self) -> bool:
         """Whether the user asked for it; it is kept then, whatever the model needs."""
         return self.origin.startswith(GIVEN)
+
+    @property
+    def stretches(self) -> bool:
+        """Whether broadcasting requires it, which a size of 1 would be stretched by."""
+        return self.relation == "==" and BROADCAST in self.origin
 
     def symbols(self) -> frozenset[str]:
         """Names of the symbols it speaks of."""

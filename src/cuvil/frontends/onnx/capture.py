@@ -16,6 +16,7 @@ from cuvil.frontends.onnx.dims import Given, InputDims
 from cuvil.frontends.onnx.load import load_model, opset_table
 from cuvil.frontends.onnx.node import UNCOUNTED, Item, ItemList, LateList, Nothing
 from cuvil.frontends.onnx.scope import Context, Scope
+from cuvil.frontends.onnx.stretched import warn_of_stretching
 from cuvil.frontends.onnx.strings import StringPart, string_part
 from cuvil.frontends.onnx.texts import (
     CODES,
@@ -82,6 +83,9 @@ def capture_onnx(
     if problems:
         raise UnsupportedOpError(problems)
     made = dict(zip(names, outputs, strict=True))
+    warn_of_stretching(
+        emitter.context.constraints, asked, emitter.context.symbols, inputs.dims.origins
+    )
     facts = {
         "frontend": "onnx",
         "opset": opset_table(model.opset_import)[""],
