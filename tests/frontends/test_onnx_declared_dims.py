@@ -70,3 +70,13 @@ def test_what_was_compiled_is_no_model(suffix: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidModelError, match="what a model was compiled to") as caught:
         cuvil.compile(path)
     assert ".cuvilpkg" in caught.value.hint
+
+
+def test_a_size_that_must_be_0_is_verified_at_0() -> None:
+    """Reshape-14 with allowzero: [n, 4] to [0, 4] is right for n = 0 alone."""
+    nodes = [node("Reshape", ["x", "s"], ["y"], allowzero=1)]
+    proto = model(nodes, {"x": (FLOAT, ("n", 4))}, ["y"], {"s": np.array([0, 4])})
+    compiled = cuvil.compile(proto)
+    assert compiled(np.zeros((0, 4), np.float32)).shape == (0, 4)
+    with pytest.raises(cuvil.ShapeConstraintError, match="n"):
+        compiled(np.zeros((1, 4), np.float32))

@@ -15,6 +15,7 @@ from cuvil.errors import InputError, InvalidModelError
 from cuvil.errors.arguments import check_all, is_list
 from cuvil.errors.words import with_article
 from cuvil.frontends.archives import holds_script
+from cuvil.frontends.onnx_files import holds_onnx
 from cuvil.sym.constraint import Constraint
 from cuvil.sym.dim import Dim
 from cuvil.sym.expr import symbols_of
@@ -174,6 +175,8 @@ def _kind_of_path(path: str) -> str:
         return "torch"
     if suffix == ".cuvilpkg":
         raise InvalidModelError(f"{path} is compiled already", hint="use cuvil.load")
+    if suffix not in _BUILT and holds_onnx(path):
+        return "onnx"
     if suffix in (".pt", ".pth", ".bin", ".ckpt"):
         if holds_script(path):
             return "torch"
@@ -186,7 +189,9 @@ def _kind_of_path(path: str) -> str:
             f"{path} is what a model was compiled to, not a model",
             hint="compile to a .cuvilpkg, which can be inspected, verified and run",
         )
-    raise InvalidModelError(f"{path} is no .onnx, .pt2 or TorchScript file")
+    raise InvalidModelError(
+        f"{path} is no .onnx, .pt2 or TorchScript file", hint="check that it is a model, and whole"
+    )
 
 
 def dtype_name(dtype: Any) -> str:

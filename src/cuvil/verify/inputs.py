@@ -38,6 +38,8 @@ def spread_of_sizes(signature: Signature, examples: Mapping[str, Array]) -> list
         return found or [{}]
     names = [s.name for s in signature.early]
     choices = _choices(signature, found[0] if found else {})
+    if not any(allowed_sizes(signature, dict(zip(names, values))) for values in choices):
+        choices = _choices(signature, {}, 0)  # a size that must be 0
     for shift in range(_TRIALS):
         wanted = [_SIZES[(shift * (k + 1) + k) % len(_SIZES)] for k in range(len(names))]
         for values in sorted(choices, key=lambda sizes: _distance(sizes, wanted)):
@@ -81,17 +83,21 @@ def sizes_inside(
     return None
 
 
-def _choices(signature: Signature, known: Mapping[str, int]) -> list[tuple[int, ...]]:
+def _choices(
+    signature: Signature, known: Mapping[str, int], lowest: int = 1
+) -> list[tuple[int, ...]]:
     """Sizes to try for all symbols: every combination of usual ones, or some of the many."""
-    return _combined(_each_choices(signature, known))
+    return _combined(_each_choices(signature, known, lowest))
 
 
-def _each_choices(signature: Signature, known: Mapping[str, int]) -> list[list[int]]:
+def _each_choices(
+    signature: Signature, known: Mapping[str, int], lowest: int = 1
+) -> list[list[int]]:
     numbers = {int(n) for c in signature.constraints for n in re.findall(r"\d+", c.text)}
     usual = {*_CANDIDATES, *(k * n for n in numbers for k in (1, 2, 3))}
     each = []
     for s in signature.early:
-        low = min(max(s.min, 1), s.highest)  # zero is for tests of their own
+        low = min(max(s.min, lowest), s.highest)  # zero is for tests of their own
         sizes = {low, min(low + 1, s.highest), known.get(s.name, low)}
         each.append(sorted(sizes | {n for n in usual if low <= n <= s.highest}))
     return each

@@ -70,22 +70,19 @@ def capture_onnx(
         model, context, dynamic or {}, input_shapes or {}, fixed_inputs or {}, strings,
         input_contents or {},
     )  # fmt: skip
-    walker = Walker(context)
     scope = Scope(context, model.graph, inputs.declare(), None)
     asked = inputs.dims.constraints(constraints)
     graph_names = [value.name for value in model.graph.output]
     names = [n for n in graph_names if strings is None or n not in strings.outputs]
-    frame = Frame(scope, opset_table(model.opset_import), {})
     graph = model.graph if strings is None else strings.rest(model.graph)
-    outputs = walker.graph(frame, graph, names)
+    outputs = Walker(context).graph(Frame(scope, opset_table(model.opset_import), {}), graph, names)
     problems = [*inputs.problems, *context.problems]
     values, labels = _flatten(names, outputs, problems)
     if problems:
         raise UnsupportedOpError(problems)
     made = dict(zip(names, outputs, strict=True))
-    warn_of_stretching(
-        emitter.context.constraints, asked, emitter.context.symbols, inputs.dims.origins
-    )
+    learned = emitter.context
+    warn_of_stretching(learned.constraints, asked, learned.symbols, inputs.dims.origins)
     facts = {
         "frontend": "onnx",
         "opset": opset_table(model.opset_import)[""],
@@ -95,15 +92,27 @@ def capture_onnx(
         "contents": _counts(made),
         "notes": context.notes + check_declared(model, made, not (dynamic or input_shapes)),
     }  # fmt: skip
-    name = model.graph.name or "model"
-    call = {}
+    call = _host_call(context, inputs, strings, graph_names, made)
+    return emitter.finish(
+        values, labels, asked, model.graph.name or "model", source=facts, call=call
+    )
+
+
+def _host_call(
+    context: Context,
+    inputs: _Inputs,
+    strings: StringPart | None,
+    graph_names: Sequence[str],
+    made: Mapping[str, Item | None],
+) -> dict[str, Any]:
+    """What of the call Python does: strings and maps, if there are any."""
     if strings is not None:
-        every = {name: strings.outputs.get(name, made.get(name)) for name in graph_names}
+        every = {n: strings.outputs.get(n, made.get(n)) for n in graph_names}
         tree = host_tree(context.words, inputs.names(), inputs.texts, every)
-        call["host"] = {**tree, "steps": list(strings.steps), "made": strings.made()}
-    elif inputs.texts or any(isinstance(item, (Texts, Maps)) for item in outputs):
-        call["host"] = host_tree(context.words, inputs.names(), inputs.texts, made)
-    return emitter.finish(values, labels, asked, name, source=facts, call=call)
+        return {"host": {**tree, "steps": list(strings.steps), "made": strings.made()}}
+    if inputs.texts or any(isinstance(item, (Texts, Maps)) for item in made.values()):
+        return {"host": host_tree(context.words, inputs.names(), inputs.texts, made)}
+    return {}
 
 
 class _Inputs:
