@@ -75,7 +75,10 @@ __attribute__((noinline)) inline Cut cut_contraction(const Contraction& p) {
   cut.strips = ceil_div(cut.row_tiles, cut.strip_tiles);
   const int64_t panel_bytes = max64(p.k, 1) * NR * int64_t(sizeof(float));
   const int64_t threads = pool_threads(p.pool);
-  const int64_t room = p.cutting.panel_bytes > 0 ? p.cutting.panel_bytes : L2_PANEL_BYTES;
+  // Rows that stay in the cache as well are read again for little; the next block needs room too.
+  const bool rows_stay = p.m * p.k * int64_t(sizeof(float)) <= 2 * L2_PANEL_BYTES;
+  const int64_t usual = rows_stay ? L2_PANEL_BYTES / 2 : L2_PANEL_BYTES;
+  const int64_t room = p.cutting.panel_bytes > 0 ? p.cutting.panel_bytes : usual;
   cut.block_panels = min64(cut.panels, max64(p.min_panels, room / panel_bytes));
   if (threads > 1) {
     const int64_t wanted = ceil_div(4 * threads, p.batch * cut.strips);
@@ -101,7 +104,7 @@ __attribute__((noinline)) inline Upcoming next_panels(const Contraction& p, cons
   const int64_t from = block * cut.block_panels, to = min64(cut.panels, from + cut.block_panels);
   const int64_t next = min64(cut.panels, to + cut.block_panels) - to;
   const int64_t panel = p.k * NR, bytes = next * panel * int64_t(sizeof(float));
-  const int64_t behind = p.constant_b && cut.row_tiles <= FEW_ROW_TILES ? L2_PANEL_BYTES : 0;
+  const int64_t behind = p.constant_b && cut.row_tiles <= FEW_ROW_TILES ? L2_PANEL_BYTES / 2 : 0;
   return {b + to * panel, next > 0 ? bytes : behind, cut.row_tiles * (to - from)};
 }
 
