@@ -1,11 +1,15 @@
 """An ONNX model to a verified artifact, and to a library for C programs.
 
-Makes a small model to start from; give the path of your own as the second argument.
+    python examples/compile_onnx.py [FOLDER [MODEL]]
+
+Writes to the folder, or to a temporary one that it names. Makes a small model to start from; give
+the path of your own as the second argument.
 """
 
 from __future__ import annotations
 
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -49,9 +53,10 @@ def main(folder: Path, path: Path | None = None) -> None:
     print(cuvil.verify(compiled))
     for name in ("model.cuvilpkg", "model.so"):
         for written in compiled.save(folder / name):
-            print(f"{written.name}: {written.stat().st_size} bytes")
+            print(f"{written}: {written.stat().st_size} bytes")
 
 
 if __name__ == "__main__":
     given = [Path(a) for a in sys.argv[1:]]
-    main(given[0] if given else Path("."), given[1] if len(given) > 1 else None)
+    folder = given[0] if given else Path(tempfile.mkdtemp(prefix="cuvil-"))
+    main(folder, given[1] if len(given) > 1 else None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from pathlib import Path
 
 import torch
@@ -49,8 +50,8 @@ def main(folder: Path) -> None:
     compiled.save(path)
     loaded = cuvil.load(path)
     assert torch.equal(loaded(batch), compiled(batch))
-    print(f"{path.name}: {path.stat().st_size} bytes")
+    print(f"{path}: {path.stat().st_size} bytes")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "."))
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp(prefix="cuvil-")))

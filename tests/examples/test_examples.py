@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,20 @@ def test_compile_torch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     example("compile_torch").main(tmp_path)
     assert "passed" in capsys.readouterr().out
     assert (tmp_path / "classifier.cuvilpkg").exists()
+
+
+@pytest.mark.parametrize("name", ["compile_torch", "compile_onnx"])
+def test_without_a_folder_a_temporary_one_is_named(name: str, tmp_path: Path) -> None:
+    here, temporary = tmp_path / "here", tmp_path / "temporary"
+    here.mkdir()
+    temporary.mkdir()
+    found = subprocess.run(
+        [sys.executable, EXAMPLES / f"{name}.py"], cwd=here, capture_output=True, text=True,
+        check=True, env={**os.environ, "TMPDIR": str(temporary)},
+    )  # fmt: skip
+    assert list(here.iterdir()) == []
+    written = list(temporary.glob("cuvil-*/*"))
+    assert written and any(f"{path}: " in found.stdout for path in written)
 
 
 def test_compile_onnx(folder: Path) -> None:
