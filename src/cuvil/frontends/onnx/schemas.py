@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from functools import lru_cache
 from typing import Any
 
@@ -31,8 +31,10 @@ def attributes_of(op: str, version: int, domain: str) -> frozenset[str] | None:
     return None if schema is None else frozenset(schema.attributes)
 
 
-def check_attributes(names: Iterable[str], op: str, version: int, domain: str) -> None:
+def check_attributes(names: Collection[str], op: str, version: int, domain: str) -> None:
     """Raise InvalidModelError for an attribute that a standard operator does not have."""
+    if not names:
+        return  # ONNX's table of schemas takes milliseconds to come up
     known = attributes_of(op, version, domain)
     if known is None or known.issuperset(names):
         return
