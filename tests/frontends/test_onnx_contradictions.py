@@ -91,3 +91,18 @@ def test_sizes_given_to_inputs_overrule_the_declared_output_silently(
         module = capture_onnx(proto, input_shapes={"x": (3, 4)})
     assert module.main.outputs[0].type.shape == (3, 4)
     assert not [m for m in caplog.messages if m.startswith("output")]
+
+
+def test_a_branch_that_declares_another_type_is_refused() -> None:
+    def branch(op: str, kind: int) -> Any:
+        out = helper.make_tensor_value_info(op, kind, None)
+        return helper.make_graph([node(op, ["x"], [op])], op, [], [out])
+
+    def choice(kind: int) -> ModelProto:
+        branches = {"then_branch": branch("Exp", FLOAT), "else_branch": branch("Neg", kind)}
+        nodes = [node("If", ["go"], ["y"], name="choose", **branches)]
+        return model(nodes, {"go": (TensorProto.BOOL, ()), "x": (FLOAT, (2,))}, ["y"])
+
+    capture_onnx(choice(FLOAT))
+    with pytest.raises(InvalidModelError, match="'Neg' is declared INT64, .* make it f32"):
+        capture_onnx(choice(INT64))

@@ -90,7 +90,7 @@ def capture_onnx(
         "dims": inputs.dims.originals, "origins": inputs.dims.origins,
         "fixed_inputs": sorted(fixed_inputs or ()),
         "contents": _counts(made),
-        "notes": context.notes + check_declared(model, made, not (dynamic or input_shapes)),
+        "notes": context.notes + check_declared(model.graph, made, not (dynamic or input_shapes)),
     }  # fmt: skip
     call = _host_call(context, inputs, strings, graph_names, made)
     return emitter.finish(

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from onnx import ModelProto, TensorProto
+from onnx import GraphProto, TensorProto
 
 from cuvil.errors import InvalidModelError
 from cuvil.frontends.onnx.node import Item
@@ -18,15 +18,16 @@ log = logging.getLogger("cuvil")
 
 
 def check_declared(
-    model: ModelProto, outputs: Mapping[str, Item | None], as_declared: bool
+    graph: GraphProto, outputs: Mapping[str, Item | None], as_declared: bool
 ) -> list[str]:
-    """Where the declared shapes of outputs differ from those that the operators give, which count.
+    """Where the declared shapes of a graph's outputs differ from those that the operators give:
+    the latter count.
 
     These are warned of where the inputs are ``as_declared``: else they may well differ. Raises
     InvalidModelError for an output that is declared of another element type.
     """
     notes = []
-    for proto in model.graph.output:
+    for proto in graph.output:
         value = outputs.get(proto.name)
         if not isinstance(value, Value) or not proto.type.HasField("tensor_type"):
             continue

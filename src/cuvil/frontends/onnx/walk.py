@@ -15,6 +15,7 @@ from onnx import AttributeProto, FunctionProto, NodeProto
 from cuvil.errors import CuvilError, InvalidModelError, UnsupportedNode
 from cuvil.frontends.onnx import custom
 from cuvil.frontends.onnx.attributes import Raw, node_attributes, python_value
+from cuvil.frontends.onnx.declared import check_declared
 from cuvil.frontends.onnx.expansion import defined_by_function, expansion, without_inputs
 from cuvil.frontends.onnx.gradient import DOMAIN as TRAINING
 from cuvil.frontends.onnx.gradient import gradient
@@ -82,7 +83,10 @@ class Walker:
         """Translate a branch or a loop's body in place; the values of its outputs."""
         scope = Scope(self.context, graph, dict(inputs), frame.scope)
         inner = Frame(scope, frame.opsets, frame.bound, f"{label}/", frame.depth + 1)
-        return self.graph(inner, graph, [value.name for value in graph.output])
+        names = [value.name for value in graph.output]
+        results = self.graph(inner, graph, names)
+        check_declared(graph, dict(zip(names, results, strict=True)), as_declared=False)
+        return results
 
     def _read(self, scope: Scope, name: str, where: str) -> Item | None:
         try:
