@@ -80,6 +80,7 @@ def _emx(program: str, model: torch.nn.Module, x: torch.Tensor, folder: Path) ->
     """The other generator's source, or None where it refuses the model."""
     torch.onnx.export(model, (x,), str(folder / "net.onnx"), dynamo=False)
     command = [program, "compile", "--model-name", "emx", "--large-temp-threshold", "0",
+               "--large-weight-threshold", "0",
                str(folder / "net.onnx"), str(folder / "emx.c")]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return (folder / "emx.c").read_text() if done.returncode == 0 else None
@@ -134,7 +135,7 @@ def row(name: str, seconds: float, emx: str | None) -> Iterator[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", default=list(MODELS), metavar="NAME")
+    parser.add_argument("names", nargs="*", default=list(MODELS), choices=MODELS, metavar="NAME")
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--emx", default=None, metavar="PROGRAM")
     args = parser.parse_args()
