@@ -10,12 +10,15 @@ import pytest
 import torch
 
 import cuvil
+from cuvil.ir.core import Block, Function, Module
 from cuvil.verify.either import as_stored, compare_either
 from cuvil.verify.report import compare
 from cuvil.verify.tolerance import movement
 from tests.frontends.torch_helper import Fn
 
 _INF, _NAN = math.inf, math.nan
+# A source that is run on inputs off by a unit is not interpreted.
+_UNUSED = Module(Function("main", Block(), [], []))
 _I0 = torch.tensor(
     [0.0, 1.0, -1.0, 0.5, 1e38, -1e38, _INF, -_INF, _NAN, 88.8, -104.0, 1e5, -7.3]
 )  # fmt: skip
@@ -95,7 +98,7 @@ def test_a_place_that_rounding_moves_is_one_of_those_it_moves_to(found: int, pas
         return [np.argmax(inputs["x"], keepdims=True)]
 
     given = [np.array([found])]
-    allowed = movement(None, run, {"x": x}, {}, found=given)  # type: ignore[arg-type]
+    allowed = movement(_UNUSED, run, {"x": x}, {}, found=given)
     (error,) = compare(["y"], run({"x": x}), given, 1e-5, 1e-3, allowed)
     assert error.passed == passed
 
@@ -108,5 +111,5 @@ def test_whole_numbers_that_move_by_a_step_or_by_little_are_as_before() -> None:
         return [np.round(y).astype(np.int8), (y * 2**30).astype(np.int64)]
 
     found = run({"x": x})
-    step, large = movement(None, run, {"x": x}, {}, found=found)  # type: ignore[arg-type]
+    step, large = movement(_UNUSED, run, {"x": x}, {}, found=found)
     assert step.max() == 4 and large.max() == 4 * 2**6

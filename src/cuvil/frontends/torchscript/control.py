@@ -182,22 +182,24 @@ def _refuse_outer_changes(node: Node) -> None:
         visit(block)
 
 
+def _refusal(node: Node, what: str, hint: str) -> InvalidModelError:
+    """The refusal of what only a call would decide, at the node's line."""
+    return InvalidModelError(f"{what} {_DECIDES}", where=place_of(node), hint=hint)
+
+
 def _change(node: Node, in_place: bool) -> InvalidModelError:
     name = node.kind().partition("::")[2]
     if in_place:
-        return InvalidModelError(
-            f"a tensor from outside is written to in place ({name}) {_DECIDES}",
-            where=place_of(node),
-            hint="make a new tensor instead (x = x * 2 for x *= 2, torch.where or scatter for "
+        return _refusal(
+            node,
+            f"a tensor from outside is written to in place ({name})",
+            "make a new tensor instead (x = x * 2 for x *= 2, torch.where or scatter for "
             "x[i] = y), or write behind the branch",
         )
     set_item = name == "_set_item"
     what = "an item of a list or dict is set" if set_item else f"a list or dict is changed ({name})"
-    return InvalidModelError(
-        f"{what} {_DECIDES}",
-        where=place_of(node),
-        hint="write to a tensor of a fixed size instead, or decide by numbers",
-    )
+    hint = "write to a tensor of a fixed size instead, or decide by numbers"
+    return _refusal(node, what, hint)
 
 
 def _arguments(node: Node) -> Sequence[Any]:
@@ -210,29 +212,23 @@ def _arguments(node: Node) -> Sequence[Any]:
 
 def refuse_write(node: Node, path: str) -> InvalidModelError:
     """The refusal of a write to an attribute that only a call would decide."""
-    return InvalidModelError(
-        f"the attribute {path!r} is written {_DECIDES}",
-        where=place_of(node),
-        hint="keep the value in a variable, and write it to the attribute behind the branch or "
-        "loop",
-    )
+    hint = "keep the value in a variable, and write it to the attribute behind the branch or loop"
+    return _refusal(node, f"the attribute {path!r} is written", hint)
 
 
 def refuse_raise(node: Node, text: object) -> InvalidModelError:
     """The refusal of an error that only a call would decide to raise."""
-    return InvalidModelError(
-        f"the model raises an error ({text}) {_DECIDES}",
-        where=place_of(node),
-        hint="take the check out, or make it of sizes and numbers",
-    )
+    hint = "take the check out, or make it of sizes and numbers"
+    return _refusal(node, f"the model raises an error ({text})", hint)
 
 
 def refuse_number(node: Node, argument: str) -> InvalidModelError:
     """The refusal of a number that only a call would tell, where torch asks for it beforehand."""
-    return InvalidModelError(
-        f"{node.kind().partition('::')[2]} is given a number ({argument}) that is made {_DECIDES}",
-        where=place_of(node),
-        hint="take the number from shapes, or write the operation with tensors (gather, "
+    name = node.kind().partition("::")[2]
+    return _refusal(
+        node,
+        f"{name} is given a number ({argument}) that is made",
+        "take the number from shapes, or write the operation with tensors (gather, "
         "index_select, torch.where)",
     )
 
