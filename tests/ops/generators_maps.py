@@ -9,7 +9,7 @@ import numpy as np
 
 from cuvil.errors import InvalidModelError
 from cuvil.ir.types import TensorType, dtype_of
-from cuvil.ops import elementwise, integers
+from cuvil.ops import elementwise, integers, rounded
 from cuvil.ops.base import OpDef, ShapeContext
 from tests.ops.values import DTYPES, SHAPES, Array, Case, Rng, case, hostile, specials
 
@@ -64,7 +64,7 @@ def _select(rng: Rng) -> Iterator[Case]:
 
 def _table() -> dict[str, Callable[[Rng], Iterator[Case]]]:
     table: dict[str, Callable[[Rng], Iterator[Case]]] = {}
-    for op in (*elementwise.DEFS, *integers.DEFS):
+    for op in (*elementwise.DEFS, *integers.DEFS, *rounded.DEFS):
         table[op.name.removeprefix("cuvil.")] = partial(_map, op)
     return {**table, "shl": _shift, "shr": _shift, "select": _select}
 

@@ -8,6 +8,7 @@ from cuvil.codegen.kernel import Kernel
 from cuvil.errors import CuvilError
 from cuvil.ir.core import Op, Value
 from cuvil.ir.types import I32
+from cuvil.ops.registry import registry
 from cuvil.passes.knobs import TUNE
 from cuvil.sym.expr import Dim, add
 
@@ -83,19 +84,36 @@ class _TileFunction(TileElements):
     ) -> None:
         super().__init__(call, main, element, (batch, rows, columns), 3)
         self.batch = "batch" if batch else ""
+        known = (registry().get(op.name) for op in call.op.regions[0].ops)
+        self.has_functions = any(d is not None and d.tolerance == "close" for d in known)
 
     def text(self, name: str, tile: str, before: str = "") -> str:
         """The function; ``tile`` declares that parameter."""
-        body = "\n".join(self.point.lines)
-        row = "".join(f"{line}\n" for line in self.row.lines)
         return (
             f"void {name}(const void* context, {tile}, int64_t ld, "
             f"int64_t {self.batch}, int64_t m0,\n"
             f"                 int64_t rows, int64_t n0, int64_t columns) {{\n@UNPACK@\n{before}"
-            "  for (int64_t row = 0; row < rows; ++row) {\n"
+            f"{self._rows()}}}\n"
+        )
+
+    def _rows(self) -> str:
+        """The loop over rows. Where functions with many constants are called, rows of whole tiles
+        have one of their own: of a known length, so that compilers move the constants out."""
+        row, body = ("".join(f"{x}\n" for x in p.lines) for p in (self.row, self.point))
+        one = (
             f"    const int64_t m = m0 + row;\n{row}"
             "    CUVIL_INDEPENDENT\n"
             "    for (int64_t column = 0; column < columns; ++column) {\n"
-            "      const int64_t n = n0 + column;\n"
-            f"{body}\n    }}\n  }}\n}}\n"
+            f"      const int64_t n = n0 + column;\n{body}    }}\n  }}"
+        )
+        each = "  for (int64_t row = 0; row < rows; ++row) "
+        if not self.has_functions:
+            return f"{each}{{\n{one}\n"
+        return (
+            "  const auto finish_row = [&](int64_t row, int64_t columns) CUVIL_ALWAYS_INLINE {\n"
+            f"{one};\n"
+            "  if (columns == cuvil::NR) {\n"
+            f"  {each}finish_row(row, cuvil::NR);\n"
+            "  } else {\n"
+            f"  {each}finish_row(row, columns);\n  }}\n"
         )

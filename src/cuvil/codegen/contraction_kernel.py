@@ -20,6 +20,8 @@ from cuvil.codegen.finish import Finish, direct_output, finish_of, set_finish
 from cuvil.codegen.kernel import THREADS, Kernel
 from cuvil.codegen.native_scratch import (
     amx_scratch,
+    attention_scratch,
+    attention_unit_scratch,
     conv_scratch,
     conv_transpose_scratch,
     depthwise_scratch,
@@ -29,7 +31,7 @@ from cuvil.errors import CuvilError, UnsupportedNode, UnsupportedOpError
 from cuvil.ir.core import Op, Value
 from cuvil.ir.types import BOOL, I8
 from cuvil.passes.algorithms import winograd_group
-from cuvil.sym.expr import Dim, add, floordiv, minimum, mul, product, symbol
+from cuvil.sym.expr import Dim, add, floordiv, maximum, mul, product, symbol
 from cuvil.sym.facts import Facts
 from cuvil.target.base import Target
 
@@ -332,7 +334,12 @@ def _attention(op: Op, main: Op, facts: Facts, target: Target) -> Kernel:
     for part, stride in zip(("batch", "head", "row"), strides, strict=True):
         call.set(f"out_{part}", stride)
     block = call.tuned("key_block") or ATTENTION_BLOCK
-    call.set("scratch", call.scratch(_attention_scratch(sizes, block, target)))
+    scratch = attention_scratch(sizes, block, target)
+    if main.attrs.get("narrow") and target.multiplies_tiles:
+        scratch = maximum(scratch, attention_unit_scratch(sizes, block, target))
+        call.set("scratch", call.scratch(scratch))
+        return call.finish("AttentionArgs", "attention_bf16", "attention_bf16.hpp")
+    call.set("scratch", call.scratch(scratch))
     return call.finish("AttentionArgs", "attention_f32", "attention.hpp")
 
 
@@ -343,21 +350,6 @@ def _mask(call: Call, mask: View, main: Op) -> None:
     strides = [*([0] * lead), *mask.strides]
     for part, stride in zip(("batch", "head", "row", "col"), strides, strict=True):
         call.set(f"mask_{part}", stride)
-
-
-def _attention_scratch(sizes: dict[str, Dim], block: int, target: Target) -> Dim:
-    """An upper bound of native attention_scratch_bytes, as an expression."""
-    keys, values = sizes["kv_len"], sizes["v_dim"]
-
-    def pad(n: Dim, to: int) -> Dim:
-        return mul(floordiv(add(n, to - 1), to), to)
-
-    packed_keys = pad(mul(pad(keys, target.nr), sizes["head_dim"]), 16)
-    packed_values = pad(mul(keys, pad(values, target.nr)), 16)
-    room = minimum(pad(keys, target.nr), block * 3 // 2 + target.nr)
-    rows = mul(add(add(room, pad(values, target.nr)), target.nr + 2), target.mr)
-    floats = add(add(packed_keys, packed_values), pad(rows, 16))
-    return mul(mul(symbol(THREADS), floats), 4)
 
 
 _BUILDERS = {

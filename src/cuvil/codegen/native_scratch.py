@@ -3,9 +3,11 @@ expressions of the number of threads."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from cuvil.codegen.kernel import THREADS
 from cuvil.passes.algorithms import winograd_group, winograd_row
-from cuvil.sym.expr import Dim, add, mul, symbol
+from cuvil.sym.expr import Dim, add, floordiv, minimum, mul, symbol
 from cuvil.target.base import Target
 
 SHORT_RUN = 16
@@ -54,3 +56,29 @@ def amx_scratch(pairs: int) -> Dim:
     row = ((pairs + 15) // 16 | 1) * 64
     rows = max(32, AMX_GROUP_BYTES // row // 32 * 32)
     return mul(symbol(THREADS), rows * row)
+
+
+def _pad(n: Dim, to: int) -> Dim:
+    return mul(floordiv(add(n, to - 1), to), to)
+
+
+def attention_scratch(sizes: Mapping[str, Dim], block: int, target: Target) -> Dim:
+    """An upper bound of native attention_scratch_bytes, as an expression: ``sizes`` are those that
+    AttentionArgs has, ``block`` the keys between two rescalings."""
+    keys, values = sizes["kv_len"], sizes["v_dim"]
+    packed_keys = _pad(mul(_pad(keys, target.nr), sizes["head_dim"]), 16)
+    packed_values = _pad(mul(keys, _pad(values, target.nr)), 16)
+    room = minimum(_pad(keys, target.nr), block * 3 // 2 + target.nr)
+    rows = mul(add(add(room, _pad(values, target.nr)), target.nr + 2), target.mr)
+    floats = add(add(packed_keys, packed_values), _pad(rows, 16))
+    return mul(mul(symbol(THREADS), floats), 4)
+
+
+def attention_unit_scratch(sizes: Mapping[str, Dim], block: int, target: Target) -> Dim:
+    """An upper bound of threads times native attention_unit_bytes, likewise."""
+    keys, dim, width = (_pad(sizes[name], 32) for name in ("kv_len", "head_dim", "v_dim"))
+    room = minimum(keys, block * 3 // 2 + 32)
+    packed = mul(mul(keys, add(dim, width)), 2)
+    halves = add(mul(add(dim, room), 2), 2 * 64)  # up to a line more each
+    floats = add(add(room, width), target.nr + 2)
+    return mul(symbol(THREADS), add(packed, mul(add(halves, mul(floats, 4)), 32)))

@@ -8,6 +8,7 @@
 
 // The arrays of a kernel don't overlap and its iterations are independent.
 #define CUVIL_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#define CUVIL_ALWAYS_INLINE __attribute__((always_inline))
 
 namespace cuvil {
 

@@ -8,5 +8,6 @@
 #include "math_exp.hpp"
 #include "math_gamma.hpp"
 #include "math_int.hpp"
+#include "math_rounded.hpp"
 #include "math_special.hpp"
 #include "math_trig.hpp"

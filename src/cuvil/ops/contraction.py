@@ -212,12 +212,14 @@ DEFS: list[OpDef] = [
         {
             "scale": "float", "causal": "bool", "has_mask": "bool", "causal_offset": "dim?",
             "heads_inner": "bool?", "nan_rows": "bool?", "zero_nan_rows": "bool?",
+            "narrow": "bool?",
         },
         "accumulated",
         _attention_cost,
         doc="q [B, H, S, D], k [B, Hk, T, D], v [B, Hk, T, Dv], mask (bool: keep; float: added)."
         " Causal: query i sees key j when j <= i + causal_offset. No visible key gives zeros, or"
         " with nan_rows NaN (where there is a key at all), as softmax does. zero_nan_rows: with"
-        " nan_rows, weights that are NaN for whatever reason count as 0.",
+        " nan_rows, weights that are NaN for whatever reason count as 0. narrow: q, k, v and the"
+        " weights may be rounded to bf16, where that is faster.",
     ),
 ]

@@ -45,7 +45,7 @@ def _reference(function: Kernel) -> Reference:
     return run
 
 
-def _call(function: str) -> Scalar:
+def call_of(function: str) -> Scalar:
     """The C++ expression ``function(operands)``; 16-bit floats are widened around it."""
 
     def scalar(args: Sequence[str], types: Sequence[DType], result: DType) -> str:
@@ -101,18 +101,19 @@ def _round_trip(function: Callable[[Array], Array]) -> Kernel:
     return lambda x: np.asarray(function(np.asarray(x, np.float64))).astype(x.dtype)
 
 
-def _sigmoid(x: Array) -> Array:
+def sigmoid(x: Array) -> Array:
+    """1 / (1 + exp(-x)), without overflow."""
     small = np.exp(-np.abs(x))
     return np.asarray(np.where(x >= 0, 1, small) / (1 + small))
 
 
-def _gelu_tanh(x: Array) -> Array:
+def gelu_tanh(x: Array) -> Array:
     """Hendrycks and Gimpel 2016, section 2: x / 2 * (1 + tanh(u)), which is x * sigmoid(2 u)."""
     inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
-    return np.asarray(x * _sigmoid(2 * inner))
+    return np.asarray(x * sigmoid(2 * inner))
 
 
-def _gelu(x: Array) -> Array:
+def gelu(x: Array) -> Array:
     """x / 2 * (1 + erf(x / sqrt 2)), by erfc so that nothing cancels where x is negative."""
     return np.asarray(0.5 * x * _erfc(-x / math.sqrt(2)))
 
@@ -147,10 +148,10 @@ _UNARY: Mapping[str, tuple[Kernel, str, str, str]] = {
     "acosh": (_round_trip(np.arccosh), "cuvil::acosh", "f", "close"),
     "atanh": (_round_trip(np.arctanh), "cuvil::atanh", "f", "close"),
     "erf": (_round_trip(_erf), "cuvil::erf", "f", "close"),
-    "sigmoid": (_round_trip(_sigmoid), "cuvil::sigmoid", "f", "close"),
-    "silu": (_round_trip(lambda x: x * _sigmoid(x)), "cuvil::silu", "f", "close"),
-    "gelu": (_round_trip(_gelu), "cuvil::gelu_erf", "f", "close"),
-    "gelu_tanh": (_round_trip(_gelu_tanh), "cuvil::gelu_tanh", "f", "close"),
+    "sigmoid": (_round_trip(sigmoid), "cuvil::sigmoid", "f", "close"),
+    "silu": (_round_trip(lambda x: x * sigmoid(x)), "cuvil::silu", "f", "close"),
+    "gelu": (_round_trip(gelu), "cuvil::gelu_erf", "f", "close"),
+    "gelu_tanh": (_round_trip(gelu_tanh), "cuvil::gelu_tanh", "f", "close"),
     "softplus": (_round_trip(lambda x: np.logaddexp(x, 0)), "cuvil::softplus", "f", "close"),
     "not": (np.logical_not, "!{0}", "b", "exact"),
     "bitnot": (np.invert, "~{0}", "iu", "exact"),
@@ -290,19 +291,19 @@ def float_map(
 
     return _map(
         name, _infer_map(name, "f", None), in_wide if in_f64 else function, arity,
-        _call(f"cuvil::{name}"), tolerance, doc,
+        call_of(f"cuvil::{name}"), tolerance, doc,
     )  # fmt: skip
 
 
 def _unary_defs() -> list[OpDef]:
     defs = []
     for name, (function, cxx, kinds, tolerance) in _UNARY.items():
-        scalar = (_wrapping if name == "neg" else _infix)(cxx) if "{0}" in cxx else _call(cxx)
+        scalar = (_wrapping if name == "neg" else _infix)(cxx) if "{0}" in cxx else call_of(cxx)
         infer = _infer_map(name, kinds, None)
         defs.append(_map(name, infer, function, 1, scalar, tolerance))
     for name, (function, cxx) in _UNARY_BOOL.items():
         infer = _infer_map(name, "f", BOOL)
-        defs.append(_map(name, infer, function, 1, _call(cxx)))
+        defs.append(_map(name, infer, function, 1, call_of(cxx)))
     return defs
 
 
@@ -310,7 +311,7 @@ def _binary_defs() -> list[OpDef]:
     defs = []
     for name, (function, cxx, kinds, tolerance) in _BINARY.items():
         wraps = name in ("add", "sub", "mul")
-        scalar = (_wrapping if wraps else _infix)(cxx) if "{0}" in cxx else _call(cxx)
+        scalar = (_wrapping if wraps else _infix)(cxx) if "{0}" in cxx else call_of(cxx)
         infer = _infer_map(name, kinds, None)
         defs.append(_map(name, infer, function, 2, scalar, tolerance))
     for name, (function, cxx) in _COMPARE.items():

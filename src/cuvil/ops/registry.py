@@ -24,6 +24,7 @@ from cuvil.ops import (
     reduction,
     region,
     resize,
+    rounded,
     scans,
     selection,
     sizes,
@@ -37,6 +38,7 @@ from cuvil.ops.custom import CUSTOM, CustomTable
 _FAMILIES = (
     cast,
     elementwise,
+    rounded,
     special,
     gamma,
     integers,

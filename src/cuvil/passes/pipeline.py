@@ -134,6 +134,7 @@ def fused_passes(options: PassOptions) -> list[Pass]:
         _rules("narrow-operands", *precision.RULES),
         Pass("common-subexpressions", eliminate_common),
         _rules("narrow-stores", *precision.STORE_RULES),
+        *([_rules("narrow-activations", *precision.MAP_RULES)] if options.kernels else []),
         Pass("common-subexpressions", eliminate_common),
     ]
     return [

@@ -1,7 +1,8 @@
 """Contractions with constant weights on bf16 operands, summed in f32.
 
 The rounding stands in the graph: weights become bf16 constants, and a cast stands before what they
-are multiplied with. Movements are taken along, so that the cast is fused with whatever computes
+are multiplied with. Attention alone is only allowed to round, which a matrix unit makes use of.
+Movements are taken along, so that the cast is fused with whatever computes
 the elements. Everything else stays f32, results of contractions too; but what is stored as bf16
 for products, and added to another result, is added as it is stored. The last dimension summed over
 gets an even size, for kernels read pairs; what is added is zero.
@@ -13,6 +14,7 @@ import numpy as np
 
 from cuvil.ir.core import Op, Value, Weight
 from cuvil.ir.types import BF16, F32
+from cuvil.ops.rounded import ROUNDED
 from cuvil.passes.matching import Array, constant_of
 from cuvil.rewrite.rewriter import Rewriter
 from cuvil.rewrite.rule import Context, Outcome, Refusal, Rule, rule
@@ -114,6 +116,16 @@ def _unfit(op: Op) -> str:
     return ""
 
 
+@rule("bf16-attention", "attention")
+def narrow_attention(op: Op, context: Context) -> Outcome:
+    """attention(q, k, v) -> attention(q, k, v) {narrow}"""
+    if op.type.dtype != F32:
+        return Refusal("it is not in f32")
+    if op.attrs.get("narrow"):
+        return Refusal("it is so already")
+    return lambda rw: [rw.op(op.name, list(op.operands), {**op.attrs, "narrow": True}).result]
+
+
 @rule("bf16-recurrent", "lstm", "gru", "rnn")
 def narrow_recurrent(op: Op, context: Context) -> Outcome:
     """lstm(x, w, r) -> lstm(cast(x, bf16), bf16 w, bf16 r) {out = f32}, for constants w and r"""
@@ -177,9 +189,25 @@ def _needed_whole(value: Value) -> str:
     return ""
 
 
+@rule("bf16-activation", "cast")
+def narrow_activation(op: Op, context: Context) -> Outcome:
+    """cast(gelu(x), bf16) -> gelu_bf16(x), and so for gelu_tanh and silu, if all users round"""
+    inner = op.operands[0].op
+    if not _rounds(op) or inner is None or inner.short not in ROUNDED:
+        return Refusal("it doesn't round such an activation to bf16")
+    if inner.operands[0].type.dtype != F32:
+        return Refusal("it is not in f32")
+    if not all(_rounds(user) for user in inner.result.users):
+        return Refusal("something else reads it in f32")
+    return lambda rw: [rw.value(ROUNDED[inner.short], list(inner.operands))]
+
+
 def _rounds(user: Op) -> bool:
     return user.short == "cast" and user.type.dtype == BF16
 
 
 STORE_RULES: list[Rule] = [narrow_residual]
-RULES: list[Rule] = [narrow_matmul, narrow_conv, narrow_recurrent, narrow_table]
+MAP_RULES: list[Rule] = [narrow_activation]
+RULES: list[Rule] = [
+    narrow_matmul, narrow_conv, narrow_attention, narrow_recurrent, narrow_table,
+]  # fmt: skip
