@@ -149,24 +149,33 @@ CUVIL_LIBC int memcmp(const void* a, const void* b, size_t n) {
 
 namespace cuvil {
 
-uint64_t hash64(const void* data, uint64_t n, uint64_t seed) {
+static constexpr uint64_t LINE_WORDS = 8;
+static constexpr uintptr_t HASHED_AHEAD = 8192;  // in bytes
+
+// What word `i` adds to the sum, see hash.hpp.
+static inline uint64_t hashed(uint64_t word, uint64_t base, uint64_t i) {
   constexpr uint64_t k1 = 0x9e3779b97f4a7c15ull, k2 = 0xd6e8feb86659fd93ull;
+  uint64_t v = word + (base + (i + 1) * k1);
+  v = (v ^ (v >> 32)) * k2;
+  return v ^ (v >> 29);
+}
+
+uint64_t hash64(const void* data, uint64_t n, uint64_t seed) {
   constexpr uint64_t k3 = 0xa0761d6478bd642full;
   const Word* words = static_cast<const Word*>(data);
   const uint64_t base = mix(seed), count = n / 8;
-  uint64_t sum = 0;
-  for (uint64_t i = 0; i < count; ++i) {
-    uint64_t v = words[i] + (base + (i + 1) * k1);
-    v = (v ^ (v >> 32)) * k2;
-    sum += v ^ (v >> 29);
+  uint64_t sum = 0, at = 0;
+  // A core's own prefetching leaves a third of the memory's rate unused: lines are asked for ahead.
+  for (; at + LINE_WORDS <= count; at += LINE_WORDS) {
+    __builtin_prefetch(reinterpret_cast<const void*>(uintptr_t(words + at) + HASHED_AHEAD));
+    for (uint64_t j = 0; j < LINE_WORDS; ++j) sum += hashed(words[at + j], base, at + j);
   }
+  for (; at < count; ++at) sum += hashed(words[at], base, at);
   if (n % 8) {
     uint64_t w = 0;
     const uint8_t* tail = static_cast<const uint8_t*>(data) + count * 8;
     for (uint64_t j = 0; j < n % 8; ++j) w |= uint64_t(tail[j]) << (8 * j);
-    uint64_t v = w + (base + (count + 1) * k1);
-    v = (v ^ (v >> 32)) * k2;
-    sum += v ^ (v >> 29);
+    sum += hashed(w, base, count);
   }
   return mix(sum + n * k3);
 }
