@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import mmap
 import threading
 from typing import Any
@@ -19,9 +20,10 @@ _MOST_PATIENCE = 1 << 20
 
 
 class Arena:
-    """``size`` usable bytes at ``address``, aligned to 64; freed with the object."""
+    """``size`` usable bytes at ``address``, aligned to 64; freed with the object. ``argument`` is
+    the address as C takes it."""
 
-    __slots__ = ("_memory", "address", "size")
+    __slots__ = ("_memory", "address", "argument", "size")
 
     def __init__(self, size: int) -> None:
         """Raises NoMemoryError if there is not that much memory."""
@@ -44,6 +46,7 @@ class Arena:
             self._memory = np.empty(size + _ALIGNMENT, np.uint8)
             start = int(self._memory.__array_interface__["data"][0])
             self.address = -(-start // _ALIGNMENT) * _ALIGNMENT
+        self.argument = ctypes.c_void_p.from_param(self.address)
 
 
 EMPTY = Arena(0)

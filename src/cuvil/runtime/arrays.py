@@ -84,12 +84,13 @@ def data_pointers() -> Sequence[int] | None:
     """
     if sys.implementation.name != "cpython" or ctypes.sizeof(ctypes.c_void_p) != 8:
         return None
-    memory = (ctypes.c_uint64 * _ALL_MEMORY).from_address(object.__basicsize__)
+    words = (ctypes.c_uint64 * _ALL_MEMORY).from_address(object.__basicsize__)
+    memory = memoryview(words).cast("B").cast("Q")
     for array in (np.empty(3, np.float32), np.empty((2, 5), np.uint8)[1:]):
         place = id(array)
         if place & 7 or memory[place >> 3] != array.__array_interface__["data"][0]:
             return None
-    return cast("Sequence[int]", memory)
+    return memory
 
 
 def taker(names: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
@@ -192,19 +193,23 @@ def _from_dlpack(value: Any, slot: Slot) -> np.ndarray[Any, Any]:
 
 def is_torch_tensor(value: Any) -> bool:
     """Whether it is a PyTorch tensor; False in a process without PyTorch."""
-    torch = sys.modules.get("torch")
-    kind = getattr(torch, "Tensor", None)
+    kind = tensor_class()
     return kind is not None and isinstance(value, kind)
 
 
-def _torch_dtype(slot: Slot) -> Any:
+def tensor_class() -> type | None:
+    """PyTorch's tensors; None in a process without PyTorch."""
+    return getattr(sys.modules.get("torch"), "Tensor", None)
+
+
+def torch_dtype_of(slot: Slot) -> Any:
     """PyTorch's dtype, or None where this PyTorch has none."""
     return getattr(sys.modules["torch"], _TORCH_NAMES.get(slot.element, ""), None)
 
 
 def torch_dtype(slot: Slot) -> Any:
     """PyTorch's dtype. Raises InputError where this PyTorch has none."""
-    found = _torch_dtype(slot)
+    found = torch_dtype_of(slot)
     if found is None:
         raise InputError(f"this version of PyTorch has no type for {slot} ({slot.element})")
     return found
@@ -227,12 +232,20 @@ def _view_torch(value: Any, slot: Slot) -> View:
         if address % slot.size:
             value = value.clone()
             address = value.data_ptr()
-        return View(address, value.shape, value, True)
+        missing = address == 0 and value.numel() > 0  # such as zeros that are not stored
+        view = View(address, value.shape, value, True)
     except RuntimeError as error:
-        raise InputError(
-            f"{slot} ({type(value).__name__}) has no memory to read: {error}",
-            hint="pass an ordinary tensor",
-        ) from None
+        raise _without_memory(value, slot, f": {error}") from None
+    if missing:
+        raise _without_memory(value, slot)
+    return view
+
+
+def _without_memory(value: Any, slot: Slot, why: str = "") -> InputError:
+    return InputError(
+        f"{slot} ({type(value).__name__}) has no memory to read{why}",
+        hint="pass an ordinary tensor",
+    )
 
 
 def wrong_dtype(slot: Slot, given: str, cast: str) -> InputError:
@@ -247,9 +260,10 @@ def new_output(slot: Slot, shape: tuple[int, ...], as_torch: bool) -> View:
     """Memory for an output, owned by the array in ``keep``; NumPy's if torch has no such type.
 
     Raises NoMemoryError if there is not that much."""
-    if as_torch and _torch_dtype(slot) is not None:
+    if as_torch and torch_dtype_of(slot) is not None:
         try:
-            tensor = sys.modules["torch"].empty(shape, dtype=_torch_dtype(slot))
+            # In CPU memory whatever the default device is.
+            tensor = sys.modules["torch"].empty(shape, dtype=torch_dtype_of(slot), device="cpu")
         except (RuntimeError, MemoryError):  # which of them is torch's choice
             raise _too_large(slot, shape) from None
         return View(tensor.data_ptr(), shape, tensor, True)

@@ -21,9 +21,9 @@ from cuvil.runtime.arena import Arena, Scratch, most_kept
 from cuvil.runtime.arrays import (
     Slot,
     View,
-    data_pointers,
     new_output,
     shape_of,
+    tensor_class,
     view_input,
     view_output,
 )
@@ -33,6 +33,7 @@ from cuvil.runtime.native import Model
 from cuvil.runtime.planned import planned_bytes
 from cuvil.runtime.save import save_artifact
 from cuvil.runtime.shapes_only import meta_outputs, on_meta
+from cuvil.runtime.straight import Straight, on_arrays, on_tensors, untaken
 from cuvil.runtime.tree import CallTree
 
 if TYPE_CHECKING:
@@ -40,22 +41,22 @@ if TYPE_CHECKING:
     from cuvil.runtime.profile import Profile
 
 _MAX_PLANS = 512
-_ndarray, _empty = np.ndarray, np.empty
+_OUT = TABLE.optional
 
 
 class Plan:
     """What one combination of input shapes needs: packed symbols, workspace, output shapes."""
 
-    __slots__ = ("most", "outputs", "simple", "symbols", "workspace")
+    __slots__ = ("filled", "most", "outputs", "symbols", "workspace")
 
     def __init__(
-        self, symbols: bytes, workspace: int, outputs: tuple[tuple[int, ...], ...], simple: bool
+        self, symbols: bytes, workspace: int, outputs: tuple[tuple[int, ...], ...]
     ) -> None:
         self.symbols = symbols
         self.workspace = workspace
         self.most = most_kept(workspace)  # a larger arena is a waste for this
         self.outputs = outputs
-        self.simple = simple  # outputs are NumPy arrays with at least one element
+        self.filled = all(0 not in shape for shape in outputs)  # with at least one element each
 
 
 class Artifact(Called):
@@ -71,13 +72,11 @@ class Artifact(Called):
         self._manifest = model.package.manifest
         self._signature = self._manifest.signature
         self._take_call(self._signature, tree)
-        self._pointers = data_pointers()
-        self._fast = tuple((slot.dtype, slot.size - 1) for slot in self._inputs)
+        self._on_arrays: Straight = untaken
+        self._on_tensors: Straight = untaken
         self._pack_inputs = struct.Struct(f"={self._count}Q").pack
         self._pack_outputs = struct.Struct(f"={len(self._outputs)}Q").pack
-        self._numpy_outputs = all(slot.dtype is not None for slot in self._outputs)
         self._output_names = tuple(slot.name for slot in self._outputs)
-        self._output_dtypes = tuple(slot.dtype for slot in self._outputs)
         self.scratch = Scratch()  # of the thread that asks
         # What it was compiled from, set by cuvil.compile and used by cuvil.verify.
         self.source: Any = None
@@ -126,7 +125,7 @@ class Artifact(Called):
         """
         if kwargs or self._nested is not None or len(args) != self._count:
             args = self._arrange(args, kwargs)
-        outputs = self._execute(args)
+        outputs = self._on_arrays(args) or self._execute(args)
         if self._rebuild is not None:
             return self._rebuild(outputs)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
@@ -139,10 +138,14 @@ class Artifact(Called):
         ``out`` gives arrays to write outputs to; they must have the exact dtype and shape, be row
         major and share no memory with another tensor. Raises as calling does.
         """
-        TABLE.optional("out", out)
+        if out is not None:
+            _OUT("out", out)
         values = self._by_name(inputs)
         if not out:
-            return dict(zip(self._output_names, self._execute(values)))
+            made = self._on_arrays(values) or self._execute(values)
+            if len(made) == 1:
+                return {self._output_names[0]: made[0]}
+            return dict(zip(self._output_names, made))
         unknown = [name for name in out if name not in {s.name for s in self._outputs}]
         if unknown:
             names = ", ".join(s.name for s in self._outputs)
@@ -206,6 +209,7 @@ class Artifact(Called):
     def close(self) -> None:
         """Let go of library and weights; calls that are running finish first."""
         self._model = None
+        self._on_arrays = self._on_tensors = untaken
         self.scratch = Scratch()
 
     def __enter__(self) -> Artifact:
@@ -230,46 +234,26 @@ class Artifact(Called):
             raise ArtifactError("this artifact was closed", hint="load it again")
         return model
 
-    def _execute(self, args: Sequence[Any]) -> list[Any]:
-        """Run on one value an input. This is the path of every call: it is kept short.
+    def _execute(self, args: Sequence[Any]) -> Sequence[Any]:
+        """Run on one value an input, what the straight way for arrays did not take: it was asked
+        before."""
+        found = self._on_tensors(args)
+        if found:
+            return found
+        model = self._open()
+        if model.plans:  # from the second call on: the first is to be soon
+            self._prepare(model, type(args[0]) if args else np.ndarray)
+        return self._execute_checked(model, args, None)
 
-        Whatever isn't an ordinary case (a C-contiguous, aligned NumPy array of the very dtype) goes
-        to :meth:`_execute_checked`, which handles all.
-        """
-        model, pointers = self._model, self._pointers
-        if model is None or pointers is None:
-            return self._execute_checked(self._open(), args, None)
-        addresses, shapes = [], []
-        try:
-            for x, (dtype, mask) in zip(args, self._fast):
-                if type(x) is not _ndarray or x.dtype is not dtype or not x.flags.c_contiguous:
-                    return self._execute_checked(model, args, None)
-                address = pointers[id(x) >> 3]
-                if address & mask:
-                    return self._execute_checked(model, args, None)
-                addresses.append(address)
-                shapes.append(x.shape)
-            plan = model.plans.get(tuple(shapes))
-            if plan is None or not plan.simple:
-                return self._execute_checked(model, args, None)
-        except (TypeError, ValueError, BufferError):
-            return self._execute_checked(model, args, None)
-        outputs, results = [], []
-        try:
-            for shape, dtype in zip(plan.outputs, self._output_dtypes):
-                y = _empty(shape, dtype)
-                outputs.append(y)
-                results.append(pointers[id(y) >> 3])
-        except MemoryError:  # which output it is for is said there
-            return self._execute_checked(model, args, None)
-        targets = self._pack_outputs(*results)
-        arena = self.scratch.arena
-        if not plan.workspace <= arena.size <= plan.most:
-            arena = self.scratch.fit(plan.workspace)
-        sources = self._pack_inputs(*addresses)
-        if model.run(model.address, sources, targets, plan.symbols, arena.address, None):
-            raise self._fault(model, sources, targets, plan, arena)
-        return outputs
+    def _prepare(self, model: Model, kind: type) -> None:
+        """Have the straight way for a class of tensors."""
+        slots = self._inputs, self._outputs
+        if kind is np.ndarray and self._on_arrays is untaken:
+            self._on_arrays = on_arrays(model, self.scratch, *slots)
+        elif self._on_tensors is untaken and kind is tensor_class():
+            self._on_tensors = on_tensors(model, self.scratch, *slots)
+        if self._model is None:  # closed meanwhile, by another thread
+            self._on_arrays = self._on_tensors = untaken
 
     def _execute_checked(
         self, model: Model, args: Sequence[Any], out: Mapping[str, Any] | None
@@ -338,8 +322,7 @@ class Artifact(Called):
                 f"inputs of shapes {[list(s) for s in shapes]} need too much memory: "
                 f"{workspace} bytes for intermediate results"
             )
-        simple = self._numpy_outputs and all(0 not in shape for shape in outputs)
-        plan = Plan(symbols, workspace, outputs, simple)
+        plan = Plan(symbols, workspace, outputs)
         if len(model.plans) >= _MAX_PLANS:
             model.plans.clear()
         model.plans[key] = plan

@@ -124,8 +124,7 @@ class InProcessArtifact(Artifact):
         )
 
     def _execute(self, args: Sequence[Any]) -> list[Any]:
-        with self._functions.raising():
-            return super()._execute(args)
+        return self._execute_checked(self._open(), args, None)
 
     def _execute_checked(
         self, model: Model, args: Sequence[Any], out: Mapping[str, Any] | None

@@ -94,7 +94,9 @@ class Model:
     """A library with its weights and threads.
 
     ``address`` is the cuvil_model; it and the weights live as long as this object, so whoever
-    runs it holds a reference meanwhile.
+    runs it holds a reference meanwhile. ``call`` is ``run`` without ctypes' conversions: a pointer
+    is bytes, None or what c_void_p.from_param made, as ``argument`` is of the address; an int would
+    lose its upper half.
     """
 
     def __init__(
@@ -108,11 +110,16 @@ class Model:
         self.package = package
         self.threads = threads
         self.run = library.functions.cuvil_run_raw
+        self.call = library.functions["cuvil_run_raw"]  # one of its own, with nothing declared
         self.plans: dict[Any, Any] = {}
         self._lock = threading.Lock()
         self._stale = False
-        self.address = self._create()
+        self._take(self._create())
         REGISTRY.add(self)
+
+    def _take(self, address: int) -> None:
+        self.address = address
+        self.argument = _POINTER.from_param(address)
 
     def _create(self) -> int:
         pool = REGISTRY.pool(self.library, self.threads)
@@ -156,7 +163,7 @@ class Model:
         if self._stale:
             with self._lock:
                 if self._stale:
-                    self.address = self._create()
+                    self._take(self._create())
                     self._stale = False
 
 
