@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import torch
 from onnx import helper
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -40,6 +41,7 @@ from tests.native.test_gemm import WRAPPERS as GEMM_WRAPPERS  # noqa: E402
 
 PYTHON_LIMIT, C_LIMIT, PEAK_LEAST = 3.0, 0.3, 0.9
 _SIDE = 1024
+_TENSORS = "artifact(x, y)"
 _PIECES = 1024  # of the multiply-adds that a product is held against
 _CALLS = 100  # a window of Python calls is short, so that some are not interrupted
 
@@ -123,11 +125,14 @@ def adding() -> onnx.ModelProto:
 
 
 def python_bars(artifact: Artifact, seconds: float) -> Iterator[Bar]:
-    """Microseconds of a call with arrays, and of one with names."""
+    """Microseconds of a call with arrays, and of one with names. Beside them, one with tensors: a
+    new tensor alone takes one."""
     a, b = np.ones(8, np.float32), np.arange(8, dtype=np.float32)
+    x, y = torch.from_numpy(a), torch.from_numpy(b)
     calls: dict[str, Callable[[], object]] = {
         "artifact(a, b)": lambda: artifact(a, b),
         "artifact.run({...})": lambda: artifact.run({"a": a, "b": b}),
+        _TENSORS: lambda: artifact(x, y),
     }
     best = dict.fromkeys(calls, float("inf"))
     end = time.perf_counter() + seconds
@@ -137,6 +142,7 @@ def python_bars(artifact: Artifact, seconds: float) -> Iterator[Bar]:
             for _ in range(_CALLS):
                 call()
             best[name] = min(best[name], (time.perf_counter() - start) / _CALLS)
+    print(f"  with PyTorch's tensors {best.pop(_TENSORS) * 1e6:.2f} us")
     for name, taken in best.items():
         yield Bar(f"add two vectors of 8 from Python, {name}", taken * 1e6, PYTHON_LIMIT, "us")
 

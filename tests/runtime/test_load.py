@@ -184,7 +184,8 @@ import os, numpy as np
 from cuvil.runtime import load
 artifact = load({str(path)!r}, threads=2)
 a, b = np.ones((16, 9), np.float32), np.ones(4, np.int64)
-artifact(a, b)
+for _ in range(3):
+    artifact(a, b)
 for _ in range(3):
     child = os.fork()
     if child == 0:
