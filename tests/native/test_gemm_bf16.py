@@ -34,7 +34,7 @@ from .harness import _cpu_flags as cpu_flags
 
 CORE = (
     "core_tile.cpp", "core_tile_bf16.cpp", "core_gemm.cpp", "core_gemm_bf16.cpp",
-    "core_conv_bf16.cpp", "core_tile_amx.cpp",
+    "core_conv_amx.cpp", "core_conv_bf16.cpp", "core_tile_amx.cpp",
 )  # fmt: skip
 WRAPPERS = r"""
 #include "contract_amx.hpp"

@@ -2,6 +2,7 @@
 #include "conv_bf16.hpp"
 
 #include "contract_amx.hpp"
+#include "conv_amx.hpp"
 #include "gemm_bf16.hpp"
 #include "pixel_rows.hpp"
 #include "tile_bf16.hpp"
@@ -27,6 +28,7 @@ void conv_bf16(const ConvArgs& a) {
                a.finish, a.copies});
     return;
   }
+  if (conv_amx(a)) return;
 #if CUVIL_AMX
   if (a.copies && pixels >= AMX_LEAST_ROWS && amx_ready())
     return contract_amx(pixel_contraction(a), PairPixels(a), a.copies);

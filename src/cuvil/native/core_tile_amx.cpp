@@ -57,6 +57,58 @@ void multiply(const AmxRows& rows, const char* b, const char* rest, int64_t pair
   }
 }
 
+// Sums of SEGMENTS by COLUMNS tiles of 16 columns, four at most.
+template <int SEGMENTS, int COLUMNS>
+void multiply_segments(const AmxWindow& win, const AmxSegment* const (&from)[4], const char* b,
+                       float* out, const Ahead& ahead) {
+  __builtin_ia32_tilezero(0);
+  __builtin_ia32_tilezero(1);
+  __builtin_ia32_tilezero(2);
+  __builtin_ia32_tilezero(3);
+  AheadWalk next(ahead, b);
+  const int64_t row = win.row_bytes;
+  for (int64_t q = 0; q < win.planes; ++q)
+    for (int64_t r = 0; r < win.lines; ++r, b += win.line_panel) {
+      const char* line[SEGMENTS];
+#pragma unroll
+      for (int i = 0; i < SEGMENTS; ++i)
+        line[i] = from[i]->first + q * from[i]->plane + r * from[i]->line;
+      for (int64_t o = 0; o < win.outer.count; ++o) {
+        int64_t left = o * win.outer.left;
+        const char* panel = b + o * win.outer.panel;
+        for (int64_t i = 0; i < win.inner.count; ++i) {
+          next.steps();
+          __builtin_ia32_tileloadd64(6, panel, PANEL_STEP);
+          if constexpr (COLUMNS > 1) __builtin_ia32_tileloadd64(7, panel + 64, PANEL_STEP);
+          __builtin_ia32_tileloadd64(4, line[0] + left, row);
+          __builtin_ia32_tdpbf16ps(0, 4, 6);
+          if constexpr (COLUMNS > 1) __builtin_ia32_tdpbf16ps(2, 4, 7);
+          __builtin_ia32_tileloadd64(5, line[1] + left, row);
+          __builtin_ia32_tdpbf16ps(1, 5, 6);
+          if constexpr (COLUMNS > 1) __builtin_ia32_tdpbf16ps(3, 5, 7);
+          if constexpr (SEGMENTS > 2) {
+            __builtin_ia32_tileloadd64(4, line[2] + left, row);
+            __builtin_ia32_tdpbf16ps(2, 4, 6);
+            __builtin_ia32_tileloadd64(5, line[3] + left, row);
+            __builtin_ia32_tdpbf16ps(3, 5, 6);
+          }
+          left += win.inner.left;
+          panel += win.inner.panel;
+        }
+      }
+    }
+  constexpr int64_t ld = NR * 4;
+  __builtin_ia32_tilestored64(0, out, ld);
+  __builtin_ia32_tilestored64(1, out + 16 * NR, ld);
+  if constexpr (COLUMNS > 1) {
+    __builtin_ia32_tilestored64(2, out + 16, ld);
+    __builtin_ia32_tilestored64(3, out + 16 * NR + 16, ld);
+  } else if constexpr (SEGMENTS > 2) {
+    __builtin_ia32_tilestored64(2, out + 32 * NR, ld);
+    __builtin_ia32_tilestored64(3, out + 48 * NR, ld);
+  }
+}
+
 template <int N>
 struct Count {
   static constexpr int value = N;
@@ -103,6 +155,14 @@ void amx_begin() {
   const TileConfig config;
   __builtin_ia32_tile_loadconfig(&config);
 }
+
+void amx_begin(int64_t rows, int64_t pairs) {
+  TileConfig config;
+  for (int i = 0; i < 6; ++i) config.rows[i] = uint8_t(rows);
+  config.row_bytes[4] = config.row_bytes[5] = uint16_t(pairs * 4);
+  config.rows[6] = config.rows[7] = uint8_t(pairs);
+  __builtin_ia32_tile_loadconfig(&config);
+}
 void amx_end() { __builtin_ia32_tilerelease(); }
 
 void amx_multiply(const AmxRows& a, int64_t rows, const char* panel, const char* rest,
@@ -114,6 +174,25 @@ void amx_multiply(const AmxRows& a, int64_t rows, const char* panel, const char*
     if (columns > 16) multiply<false, true>(a, panel, rest, pairs, out, ld, ahead);
     else multiply<false, false>(a, panel, rest, pairs, out, ld, ahead);
   }
+}
+
+void amx_multiply(const AmxWindow& window, const AmxSegment* segments, int64_t apart,
+                  int64_t count, const char* panel, int64_t columns, float* out,
+                  const Ahead& ahead) {
+  const AmxSegment* from[4];  // the last one stands for those that are missing
+  for (int i = 0; i < 4; ++i)
+    from[i] = reinterpret_cast<const AmxSegment*>(reinterpret_cast<const char*>(segments) +
+                                                  min64(i, count - 1) * apart);
+  if (count <= 2) {
+    if (columns > 16) multiply_segments<2, 2>(window, from, panel, out, ahead);
+    else multiply_segments<2, 1>(window, from, panel, out, ahead);
+    return;
+  }
+  multiply_segments<4, 1>(window, from, panel, out, ahead);
+  if (columns <= 16) return;
+  const char* const rest = static_cast<const char*>(ahead.first) + window.steps() * ahead.stride;
+  multiply_segments<4, 1>(window, from, panel + 64, out + 16, {ahead.first ? rest : nullptr,
+                          ahead.stride});
 }
 
 void amx_store(const float* tile, int64_t rows, int64_t columns, float* c, int64_t ld,

@@ -25,6 +25,8 @@ bool amx_ready();
 // 8 KB more at each change of threads.
 void amx_begin();
 void amx_end();
+// For left operands of fewer rows than 16, and steps of fewer pairs.
+void amx_begin(int64_t rows, int64_t pairs);
 
 // Rows of the left operand, whole steps of them.
 struct AmxRows {
@@ -37,6 +39,34 @@ struct AmxRows {
 // steps of the panel past the last whole 16, filled up with zeros; unused where there are none.
 void amx_multiply(const AmxRows& a, int64_t rows, const char* panel, const char* rest,
                   int64_t pairs, int64_t columns, float* out, int64_t ld, const Ahead& ahead = {});
+
+// Pixels of an image next to each other: where the first one's window begins, and the bytes from
+// one of the window's lines and planes to the next.
+struct AmxSegment {
+  const char* first;
+  int64_t line, plane;
+};
+
+struct AmxLoop {
+  int64_t count, left, panel;  // bytes from one step to the next
+};
+
+// The steps of a window, in order: of each line `outer` times `inner`.
+struct AmxWindow {
+  int64_t planes, lines;
+  AmxLoop outer, inner;
+  int64_t pairs;       // of a step
+  int64_t row_bytes;   // from one pixel to the next
+  int64_t line_panel;  // bytes of a panel for one line
+
+  int64_t steps() const { return planes * lines * outer.count * inner.count; }
+};
+
+// Sums of up to four segments of the rows that amx_begin set, `apart` bytes from one to the next:
+// segment i has rows 16 i.. of out [][NR].
+void amx_multiply(const AmxWindow& window, const AmxSegment* segments, int64_t apart,
+                  int64_t count, const char* panel, int64_t columns, float* out,
+                  const Ahead& ahead);
 
 // A finished tile to c, with what `finish` asks for where it is given.
 void amx_store(const float* tile, int64_t rows, int64_t columns, float* c, int64_t ld,
