@@ -43,6 +43,8 @@ PYTHON_LIMIT, C_LIMIT, PEAK_LEAST = 3.0, 0.3, 0.9
 _SIDE = 1024
 _TENSORS = "artifact(x, y)"
 _PIECES = 1024  # of the multiply-adds that a product is held against
+_ASLEEP = 0.005  # seconds after which a pool's threads sleep
+_IN_A_ROW = 8
 _CALLS = 100  # a window of Python calls is short, so that some are not interrupted
 
 # Windows of calls through the checked entry; the least time of a call in nanoseconds.
@@ -201,20 +203,30 @@ def _rates(
 ) -> dict[str, float]:
     """Operations a second of all threads, the best of turns; what ran on one thread did a share of
     the work, and stands for as many as share it."""
-    clock = time.process_time if cpu else time.perf_counter
     best = dict.fromkeys(work, 0.0)
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         for name, (call, count) in work.items():
-            taken = _taken(call, clock) / (count if cpu else 1)
+            taken = _cpu_taken(call) / count if cpu else _taken(call)
             best[name] = max(best[name], flops / taken)
     return best
 
 
-def _taken(call: Callable[[], object], clock: Callable[[], float]) -> float:
-    start = clock()
+def _taken(call: Callable[[], object]) -> float:
+    start = time.perf_counter()
     call()
-    return clock() - start
+    return time.perf_counter() - start
+
+
+def _cpu_taken(call: Callable[[], object]) -> float:
+    """Seconds that all threads ran: those of another thread are known once it sleeps. Several calls
+    in a row, as the caches are cold after that."""
+    time.sleep(_ASLEEP)
+    start = time.process_time()
+    for _ in range(_IN_A_ROW):
+        call()
+    time.sleep(_ASLEEP)
+    return (time.process_time() - start) / _IN_A_ROW
 
 
 def main() -> int:
