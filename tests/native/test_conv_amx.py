@@ -130,6 +130,7 @@ IN_PLACE = {
     "pixels that share sets of a cache": padded(2, 14, 14, 256, 70),
     "pixels too long for a cache": padded(1, 9, 20, 512, 24),
     "pixels that share sets, dilated": padded(1, 17, 28, 256, 24, 3, 1, 2),
+    "1x1, two steps": padded(2, 9, 20, 48, 33, 1),
     "1x1 stride 2": padded(1, 20, 56, 64, 40, 1, 2),
     "dilated": padded(1, 25, 26, 32, 20, 3, 1, 3),
     "dilated, few channels": padded(1, 25, 26, 24, 20, 3, 1, 2),

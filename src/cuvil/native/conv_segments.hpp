@@ -67,7 +67,7 @@ inline AmxWindow window_steps(const ConvArgs& a, const Reading& how) {
 }
 
 constexpr int64_t FEW_PIXELS = 7;
-// Steps of the unit that take as long as to copy one line of a window.
+// Steps of the unit that take as long as to copy one line of a window of several pixels.
 constexpr int64_t COPIED_LINE = 16;
 
 struct SegmentCut {
@@ -142,7 +142,8 @@ struct SegmentedConv {
     const int64_t lines = int64_t(a.kd) * a.kh, halves = ceil_div(a.oc, 16);
     if (how.copied && (a.sw > 1 || lines * a.kw == 1)) return false;
     const int64_t each = cut.rows < FEW_PIXELS ? ceil_div(FEW_PIXELS, cut.rows) : 1;
-    const int64_t windows = ceil_div(sum_pairs(), AMX_STEP_PAIRS) * halves + COPIED_LINE * lines;
+    const int64_t copying = lines * a.kw > 1 ? COPIED_LINE * lines : 0;
+    const int64_t windows = ceil_div(sum_pairs(), AMX_STEP_PAIRS) * halves + copying;
     return window.steps() * each * halves <= windows;
   }
 
