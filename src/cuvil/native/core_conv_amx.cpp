@@ -105,6 +105,14 @@ struct Group {
     amx_store(tile, s.count, columns, a.y + at, a.oc, a.finish.wanted() ? &finish : nullptr);
   }
 
+  // What `count` segments fetch where there is no other panel: of the windows one line below, the
+  // line that theirs don't have. The first segment may be a copy.
+  Ahead line_below(int64_t s, int64_t count, int64_t steps) const {
+    const AmxSegment& from = segments[s + min64(1, count - 1)].from;
+    const int64_t bytes = count * d.cut.rows * d.a.sw * d.a.c * ELEMENT;
+    return {from.first + d.a.kh * from.line, max64(AHEAD_LEAST_STRIDE, bytes / steps)};
+  }
+
   void multiply(int64_t panel) const {
     alignas(64) float tile[4 * 16 * NR];
     const int64_t panel_floats = d.sum_pairs() * NR, count = last - first;
@@ -115,9 +123,11 @@ struct Group {
     const int64_t steps = d.window.steps() * (columns > 16 ? 2 : 1);
     for (int64_t s = 0; s < count; s += 4) {
       const int64_t here = min64(4, count - s);
+      const Ahead ahead = d.cut.panels == 1 && d.a.kh > 1
+                              ? line_below(s, here, steps)
+                              : next.slice(s / 4, steps, AMX_FETCHED);
       amx_multiply(d.window, &segments[s].from, sizeof(Segment), here,
-                   reinterpret_cast<const char*>(b), columns, tile,
-                   next.slice(s / 4, steps, AMX_FETCHED));
+                   reinterpret_cast<const char*>(b), columns, tile, ahead);
       for (int64_t i = 0; i < here; ++i) store(segments[s + i], tile + i * 16 * NR, n0, columns);
     }
   }

@@ -134,7 +134,8 @@ void store_all(const float* tile, int64_t rows, int64_t tail, float* c, int64_t 
     store_rows<R, V>(tile + i * NR, {c + i * ld, ld, tail, finish ? &here : nullptr});
     i += R;
   };
-  while (i + 4 <= rows) next(Count<4>());
+  while (i + 8 <= rows) next(Count<8>());
+  if (i + 4 <= rows) next(Count<4>());
   while (i < rows) next(Count<1>());
 }
 
