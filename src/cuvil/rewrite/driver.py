@@ -29,8 +29,14 @@ def apply_rules(rewriter: Rewriter, rules: Sequence[Rule], options: object = Non
     context = Context(rewriter.context.facts, options)
     work = deque(rewriter.function.body.ops)
     queued = {id(op) for op in work}
-    changes, limit = 0, _CHANGES_PER_OP * (len(work) + 64)
-    while work:
+    changes = swept = 0
+    limit = _CHANGES_PER_OP * (len(work) + 64)
+    while work or changes > swept:
+        if not work:  # a pattern may be deeper than the neighbours that were looked at again
+            swept = changes
+            work.extend(rewriter.function.body.ops)
+            queued.update(map(id, work))
+            continue
         op = work.popleft()
         queued.discard(id(op))
         if op.block is None:
