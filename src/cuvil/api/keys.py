@@ -29,7 +29,7 @@ from cuvil.version import __version__
 
 log = logging.getLogger("cuvil")
 
-_SOURCES = (".py", ".hpp", ".cpp", ".h")
+_SOURCES = (".py", ".hpp", ".cpp", ".h", ".c")
 
 
 def artifact_key(
