@@ -5,7 +5,9 @@
 Times are of one thread's processor, the least of calls made in turns, since a shared machine only
 ever adds time; both sources are compiled by the same compiler with the same flags. ``--emx`` is
 the program of the PyPI package emx-onnx-cgen, which may live in an environment of its own. Sizes
-are those of code for a Cortex-M4 at -Os, libm not counted.
+are those of code and weights for a Cortex-M4 at -Os: of the object, which has our own exponentials
+and not the libm that the other needs, and of the image, all that is linked from the function on,
+with expf, fmaxf and memory functions of zig's compiler_rt and tanhf of its standard library.
 """
 
 from __future__ import annotations
@@ -27,7 +29,14 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 import cuvil  # noqa: E402
-from cuvil.build.c_source import CORTEX_M4, code_bytes, compile_c, library_of_c  # noqa: E402
+from cuvil.build.c_source import (  # noqa: E402
+    C_FLAGS,
+    CORTEX_M4,
+    code_bytes,
+    compile_c,
+    library_of_c,
+)
+from cuvil.build.driver import compiler_path  # noqa: E402
 from cuvil.options import Options  # noqa: E402
 from cuvil.target.native import native_target  # noqa: E402
 from tests.e2e.c_models import keyword_spotting, mlp, small_lstm  # noqa: E402
@@ -41,6 +50,12 @@ _HEADERS = {
     "string.h": "#include <stddef.h>\nvoid *memcpy(void *, const void *, size_t);\n"
     "void *memset(void *, int, size_t);\n",
 }
+
+_LIBM = """const math = @import("std").math;
+export fn tanhf(x: f32) callconv(.c) f32 {
+    return math.tanh(x);
+}
+"""
 
 
 def _lstm() -> tuple[torch.nn.Module, torch.Tensor]:
@@ -86,6 +101,23 @@ def _emx(program: str, model: torch.nn.Module, x: torch.Tensor, folder: Path) ->
     return (folder / "emx.c").read_text() if done.returncode == 0 else None
 
 
+def _image(files: dict[str, str], unit: str, function: str) -> int:
+    """Bytes in flash of a program that calls the unit's function and needs nothing else."""
+    target, cpu = CORTEX_M4[1], CORTEX_M4[2].removeprefix("-mcpu=")
+    zig = str(compiler_path())
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in {**files, "libm.zig": _LIBM}.items():
+            (Path(folder) / name).write_text(text)
+        for command in (
+            ["build-obj", "libm.zig", "-target", target, "-mcpu", cpu, "-O", "ReleaseSmall",
+             "-ffunction-sections", "-femit-bin=libm.o"],
+            ["cc", *C_FLAGS, *CORTEX_M4, "-I", ".", unit, "libm.o", "-Wl,--gc-sections",
+             f"-Wl,-e,{function}", "-o", "image.elf"],
+        ):  # fmt: skip
+            subprocess.run([zig, *command], cwd=folder, check=True)
+        return code_bytes((Path(folder) / "image.elf").read_bytes())
+
+
 def _least(calls: dict[str, Call], seconds: float) -> dict[str, float]:
     """The least time of each, made in turns."""
     found = dict.fromkeys(calls, float("inf"))
@@ -109,11 +141,13 @@ def row(name: str, seconds: float, emx: str | None) -> Iterator[str]:
     files = {"model.c": bytes(built.package.library).decode(),
              "model.h": bytes(built.package.parts["model.h"]).decode()}  # fmt: skip
     inputs = {built.inputs[0].name: given}
+    function = f"{memory['prefix']}_run"
     calls: dict[str, Call] = {
-        "c": _in_c(files, "model.c", f"{memory['prefix']}_run", [given, *outputs]),
+        "c": _in_c(files, "model.c", function, [given, *outputs]),
         "native": lambda: native.run(inputs),
     }
-    sizes = f"code {memory['code']}, weights {memory['weights']}, RAM {memory['ram']}"
+    sizes = f"code {memory['code']} and weights {memory['weights']}: {memory['flash']}"
+    sizes += f", image {_image(files, 'model.c', function)}, RAM {memory['ram']}"
     if emx is not None:
         with tempfile.TemporaryDirectory() as folder:
             source = _emx(emx, model, x, Path(folder))
@@ -125,7 +159,8 @@ def row(name: str, seconds: float, emx: str | None) -> Iterator[str]:
             with tempfile.TemporaryDirectory() as folder:
                 flags = (*CORTEX_M4, "-I", ".")
                 unit = compile_c({"emx.c": source, **_HEADERS}, "emx.c", flags, Path(folder))
-            sizes += f"; emx: code and weights {code_bytes(unit)}"
+            image = _image({"emx.c": source, **_HEADERS}, "emx.c", "emx")
+            sizes += f"; emx: code and weights {code_bytes(unit)}, image {image}"
     found = _least(calls, seconds)
     times = ", ".join(f"{key} {value * 1e6:.1f} us" for key, value in found.items())
     ratios = ", ".join(f"{k} / c {v / found['c']:.2f}" for k, v in found.items() if k != "c")
