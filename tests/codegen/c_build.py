@@ -36,8 +36,10 @@ def generate_c(module: Module, **options: Any) -> Generated:
     return generate(lowered, find_target("c"))
 
 
-def run_c(module: Module, inputs: Mapping[str, Array], **options: Any) -> list[Array]:
-    """The outputs, in order, of one call."""
+def run_c(
+    module: Module, inputs: Mapping[str, Array], small: bool = False, **options: Any
+) -> list[Array]:
+    """The outputs, in order, of one call; ``small``: of what is compiled with -Os."""
     generated = generate_c(module, **options)
     manifest = Manifest(
         name=module.name, signature=signature_of(module.main), target="c",
@@ -46,6 +48,7 @@ def run_c(module: Module, inputs: Mapping[str, Array], **options: Any) -> list[A
     path = Path(_folder().name) / "model.cuvilpkg"
     sources = generated.sources
     parts = {name: sources[name].encode() for name in (HEADER, MEASURED)}
-    write_package(path, manifest, sources[SOURCE].encode(), [], parts, sync=False)
+    source = f"#define __OPTIMIZE_SIZE__ 1\n{sources[SOURCE]}" if small else sources[SOURCE]
+    write_package(path, manifest, source.encode(), [], parts, sync=False)
     found = C_RUNNER.run(open_package(path), inputs)
     return [found[name] for name in module.main.output_names]

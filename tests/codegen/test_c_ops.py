@@ -29,6 +29,7 @@ REFUSED = frozenset({
 _ALL = sorted({name.removeprefix("cuvil.") for name in registry()} - REFUSED)
 _WEIGHTED = ("matmul", "conv", "conv_transpose")
 _A_LIBRARY = 150
+_SMALL = pytest.mark.parametrize("small", [False, True], ids=["fast", "small"])
 
 
 def _calls(name: str, count: int) -> list[Call]:
@@ -48,11 +49,11 @@ def _calls(name: str, count: int) -> list[Call]:
     return kept
 
 
-def _check(calls: Sequence[Call]) -> None:
+def _check(calls: Sequence[Call], small: bool = False) -> None:
     wrong: list[str] = []
     for start in range(0, len(calls), _A_LIBRARY):
         batch = Batch(tuple(calls[start : start + _A_LIBRARY]))
-        results = iter(run_c(batch.module(), batch.inputs()))
+        results = iter(run_c(batch.module(), batch.inputs(), small))
         for call in batch.calls:
             for k, want in enumerate(run(call.name, call.case)):
                 problem = disagreement(call.name, call.case, k, next(results), want)
@@ -60,14 +61,16 @@ def _check(calls: Sequence[Call]) -> None:
     assert not wrong, f"{len(wrong)} results are wrong:\n" + "\n".join(wrong[:20])
 
 
-def test_a_call_of_each_operator_agrees() -> None:
-    _check([call for name in _ALL for call in _calls(name, 1)])
+@_SMALL
+def test_a_call_of_each_operator_agrees(small: bool) -> None:
+    _check([call for name in _ALL for call in _calls(name, 1)], small)
 
 
 @pytest.mark.slow
+@_SMALL
 @pytest.mark.parametrize("part", range(6))
-def test_many_calls_of_each_operator_agree(part: int) -> None:
-    _check([call for name in _ALL[part::6] for call in _calls(name, 40)])
+def test_many_calls_of_each_operator_agree(part: int, small: bool) -> None:
+    _check([call for name in _ALL[part::6] for call in _calls(name, 40)], small)
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED - {"sizes"}))
@@ -96,5 +99,6 @@ def test_a_product_with_empty_weights(shapes: tuple[tuple[int, ...], ...]) -> No
     """A sum over nothing is 0, and no rows or columns are no elements."""
     arrays = [np.ones(shape, np.float32) for shape in shapes]
     batch = Batch((Call("matmul", case(*arrays), (1,)),))
-    (found,) = run_c(batch.module(), batch.inputs())
-    np.testing.assert_array_equal(found, np.matmul(*arrays))
+    for small in (False, True):
+        (found,) = run_c(batch.module(), batch.inputs(), small)
+        np.testing.assert_array_equal(found, np.matmul(*arrays))

@@ -25,15 +25,8 @@ _ESCAPES = [f"\\{i:03o}" for i in range(256)]
 
 def panels(matrix: Array) -> Array:
     """[K, N] in panels of columns, [K][width] one after the other; the last has as many columns as
-    are left, rounded up to four."""
-    k, n = matrix.shape
-    found = []
-    for start in range(0, n, PANEL):
-        columns = min(PANEL, n - start)
-        width = -(-columns // 4) * 4
-        panel = np.zeros((k, width), matrix.dtype)
-        panel[:, :columns] = matrix[:, start : start + columns]
-        found.append(panel.reshape(-1))
+    are left."""
+    found = [matrix[:, at : at + PANEL].reshape(-1) for at in range(0, matrix.shape[1], PANEL)]
     return np.concatenate(found) if found else np.zeros(0, matrix.dtype)
 
 
@@ -45,11 +38,6 @@ def byte_squares(matrix: Array) -> Array:
     whole[:k, :n] = matrix
     apart = whole.reshape(len(whole) // 4, 4, whole.shape[1] // 4, 4)
     return np.ascontiguousarray(apart.transpose(2, 0, 3, 1)).reshape(-1)
-
-
-def packed_floats(k: int, n: int) -> int:
-    """How many numbers :func:`panels` gives."""
-    return k * (-(-n // 4) * 4)
 
 
 def _matrices(array: Array, pack: Callable[[Array], Array] = panels) -> Array:
@@ -111,6 +99,16 @@ def _gru(array: Array) -> Array:
     return np.concatenate([panels(p.T) for p in parts])
 
 
+def _biases(array: Array, apart: int) -> Array:
+    """Two biases of a recurrent layer, [D, 2 * rows], summed; the last ``apart`` of the second are
+    not added, but stand behind: [D, rows + apart]."""
+    first, second = np.split(array.astype(np.float64), 2, axis=-1)
+    rows = first.shape[-1]
+    last = second[:, rows - apart :].copy()
+    second[:, rows - apart :] = 0
+    return np.concatenate([first + second, last], axis=-1).astype(array.dtype)
+
+
 _PACKERS: Mapping[str, Callable[..., Array]] = {
     "": lambda array: array.reshape(-1),
     "panels": _matrices,
@@ -121,6 +119,7 @@ _PACKERS: Mapping[str, Callable[..., Array]] = {
     "bytes": _bytes,
     "conv_bytes": _conv_bytes,
     "gru": _gru,
+    "biases": _biases,
 }
 
 

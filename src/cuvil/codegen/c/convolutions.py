@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cuvil.analysis.index_map import trace_view
-from cuvil.codegen.c.lines import rounded
 from cuvil.codegen.c.product import Product
 from cuvil.codegen.kernel import Kernel
 from cuvil.ir.core import Op, Value
@@ -66,7 +65,7 @@ def conv_kernel(p: Product) -> Kernel:
     if groups > 1:
         p.loop("group", groups)
         source = f"{source} + group * {each}"
-        weights = f"{weights} + group * {mul(depth, rounded(wide, 4))}"
+        weights = f"{weights} + group * {mul(depth, p.width(wide))}"
     p.blocks(product(rows))
     function = f"cuvil_{'turned_' if turned else ''}taps{p.suffix}"
     p.loop("i", "count")
@@ -78,7 +77,7 @@ def conv_kernel(p: Product) -> Kernel:
     if patched:
         p.line(f"cuvil_patch{p.suffix}(rows, count, {taps}, {each}, patch);")
     p.panels(wide)
-    p.multiply(*inner, f"{weights} + n0 * {depth}")
+    p.multiply(*inner, weights, wide)
     n = f"group * {wide} + n0 + j" if groups > 1 else "n0 + j"
     p.finish(rows, outputs, n=n)
     p.close(2 + (groups > 1))

@@ -8,7 +8,6 @@ import numpy as np
 
 from cuvil.codegen.c import axes
 from cuvil.codegen.c.call import LibraryCall, refused
-from cuvil.codegen.c.constants import packed_floats
 from cuvil.codegen.c.spelling import c_text
 from cuvil.codegen.kernel import Kernel
 from cuvil.codegen.literals import literal
@@ -76,6 +75,9 @@ class _Layer:
         self.optional = dict(zip(given, range(3, 3 + len(given)), strict=True))
         self.size = op.operands[0].type.shape[2]
         self.packed = [self._weights(1, self.size), self._weights(2, self.hidden)]
+        self.apart = self.hidden if op.short == "gru" else 0
+        self.biases = self.rows + self.apart
+        self.bias = self._bias()
 
     def _weights(self, index: int, columns: Dim) -> str:
         """Weights [D, rows, columns] in panels: packed when the model is compiled, or here."""
@@ -90,15 +92,41 @@ class _Layer:
         parts = (2 * self.hidden, self.hidden) if gru else (self.rows,)
         directions = value.type.shape[0]
         assert isinstance(directions, int)
-        packed = call.scratch(directions * sum(packed_floats(columns, n) for n in parts))
+        packed = call.scratch(directions * self.rows * columns)
         to = row = 0
         for n in parts * directions:
             call.line(
                 f"cuvil_pack({packed} + {to}, {call.input(index)} + {row * columns}, {columns}, "
                 f"{n}, 1, {columns});"
             )
-            to, row = to + packed_floats(columns, n), row + n
+            to, row = to + columns * n, row + n
         return packed
+
+    def _bias(self) -> str:
+        """Both biases [D, 2 * rows] in one: summed when the model is compiled, or here. The last
+        ``apart`` of the second one stand behind the sums."""
+        if "has_bias" not in self.optional:
+            return ""
+        call, rows, index = self.call, self.rows, self.optional["has_bias"]
+        value = self.op.operands[index]
+        array = constant_array(value)
+        if array is not None and array.shape == value.type.shape:
+            return call.kernel.buffer(value, "bias", packing=f"biases:{self.apart}")
+        directions = value.type.shape[0]
+        assert isinstance(directions, int)
+        summed, given = call.scratch(directions * self.biases), call.input(index)
+        for d in range(directions):
+            to, first = f"({summed})[{d * self.biases} + i]", f"{given}[{2 * d * rows} + i]"
+            second = f"{given}[{(2 * d + 1) * rows} + i]"
+            call.loop("i", rows - self.apart)
+            call.line(f"{to} = {first} + {second};")
+            call.close()
+            if self.apart:
+                call.line(f"for (ptrdiff_t i = {rows - self.apart}; i < {rows}; ++i) {{")
+                call.line(f"  {to} = {first};")
+                call.line(f"  ({summed})[{d * self.biases + self.apart} + i] = {second};")
+                call.line("}")
+        return summed
 
     def write(self) -> Kernel:
         """The kernel."""
@@ -142,17 +170,14 @@ class _Layer:
         call.line(f"layer.direction = {d};")
         call.line(f"layer.backward = {'true' if backward else 'false'};")
         assert isinstance(self.size, int)
-        sizes = (packed_floats(self.size, self.rows), packed_floats(self.hidden, self.rows))
-        if op.short == "gru":
-            parts = (2 * self.hidden, self.hidden)
-            sizes = (sizes[0], sum(packed_floats(self.hidden, n) for n in parts))
+        sizes = (self.size * self.rows, self.hidden * self.rows)
         for name, pointer, size in zip("wr", self.packed, sizes, strict=True):
             call.line(f"layer.{name} = {pointer} + {d * size};")
-        for flag, name, size in (
-            ("has_bias", "bias", 2 * self.rows), ("has_peephole", "peephole", 3 * self.hidden),
-        ):  # fmt: skip
-            if flag in self.optional:
-                call.line(f"layer.{name} = {call.input(self.optional[flag])} + {d * size};")
+        if self.bias:
+            call.line(f"layer.bias = {self.bias} + {d * self.biases};")
+        if "has_peephole" in self.optional:
+            peephole = call.input(self.optional["has_peephole"])
+            call.line(f"layer.peephole = {peephole} + {d * 3 * self.hidden};")
         for at, (name, alpha, beta) in enumerate(gate_functions(op.short, op.attrs)[d]):
             call.line(f"layer.functions[{at}] = cuvil_gate_{name};")
             if ACTIVATIONS[name].reads:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from cuvil.analysis.cost import kernel_cost
 from cuvil.codegen.c.arena import Arena, lay_out
 from cuvil.codegen.c.constants import Constants
 from cuvil.codegen.c.entry import EntryWriter
@@ -30,6 +31,9 @@ from cuvil.passes.memory import intermediate_bytes, plan_memory
 from cuvil.sym.facts import Facts
 from cuvil.target.base import Target
 
+BUSY = 1 << 18
+"""Operations from which on products are made in tiles even where size counts: some ten milliseconds
+of a Cortex-M4 without them."""
 SOURCE, HEADER, MEASURED = "model.c", "model.h", "measured.c"
 _CXX = re.compile(r"cuvil::\w+")
 _SILENT = ("constant", "reshape", "return", "yield")
@@ -68,6 +72,8 @@ class _Generator:
         code = self._code(arena, body, writer.may_fail)
         include = f'#include "{HEADER}"\n'
         top = f"/* {self.face.prefix}: written by cuvil; not to be edited. */\n{include}{_HEAD}"
+        if self._operations() >= BUSY:
+            top += _MANY
         library = written_out(names_in(code))
         data = self.constants.defined()
         sources = {
@@ -87,6 +93,15 @@ class _Generator:
         return Generated(
             sources, WeightLayout(), kernels, writer.calls, apart, facts={"memory": memory}
         )
+
+    def _operations(self) -> int:
+        """Of all kernels at the largest sizes, each once."""
+        whole = 0
+        for op in (o for block in blocks(self.function) for o in block.ops):
+            if op.short not in _SILENT and not is_control(op) and op.name != REQUIRE:
+                most = self.facts.bounds(kernel_cost(op).flops)[1]
+                whole += BUSY if most is None else most
+        return whole
 
     def _build_kernels(self) -> None:
         """The kernel of every op. Raises UnsupportedOpError with all that have none."""
@@ -175,6 +190,9 @@ void *memcpy(void *, const void *, size_t);
 #define memcpy __builtin_memcpy /* with -ffreestanding too */
 #endif
 """
+
+
+_MANY = "\n#define CUVIL_BUSY /* it multiplies much: products are made in tiles with -Os too */\n"
 
 
 def _greatest(sizes: list[tuple[str, int]]) -> list[list[object]]:

@@ -14,7 +14,6 @@ from cuvil.analysis.contraction_views import (
 from cuvil.codegen.c.call import refused
 from cuvil.codegen.c.constants import PANEL
 from cuvil.codegen.c.convolutions import conv_kernel
-from cuvil.codegen.c.lines import rounded
 from cuvil.codegen.c.product import Product
 from cuvil.codegen.contraction_kernel import is_constant_operand
 from cuvil.codegen.kernel import Kernel
@@ -62,11 +61,11 @@ def _matmul(p: Product) -> Kernel:
     if packing:
         weights = p.constant(form.b.base, packing)
         if batched and form.b_batch != 0:
-            weights += f" + batch * {p.text(mul(p.depth(form.k), rounded(form.n, 4)))}"
+            weights += f" + batch * {p.text(mul(p.depth(form.k), p.width(form.n)))}"
         p.blocks(form.m)
         _rows(p, form, copies)
         p.panels(form.n)
-        panel = f"{weights} + n0 * {p.text(p.depth(form.k))}"
+        p.multiply(1, form.k, weights, form.n)
     else:
         panel = p.scratch(mul(form.k, PANEL))
         p.panels(form.n)
@@ -77,7 +76,7 @@ def _matmul(p: Product) -> Kernel:
         )
         p.blocks(form.m)
         _rows(p, form, copies)
-    p.multiply(1, form.k, panel)
+        p.multiply(1, form.k, panel, "columns")
     p.finish(lead[0], form.n, lead[1])
     p.close(2 + batched)
     return p.done()
@@ -148,8 +147,8 @@ def _attention(p: Product) -> Kernel:
         out = (mul(head, q.shape[1]), head, v.shape[3])
     for part, stride in zip(("batch", "head", "row"), out, strict=True):
         values[f"out_{part}"] = stride
-    values["keys"] = p.scratch(mul(rounded(k.shape[2], 4), q.shape[3]))
-    values["values"] = p.scratch(mul(k.shape[2], rounded(v.shape[3], 4)))
+    values["keys"] = p.scratch(mul(k.shape[2], q.shape[3]))
+    values["values"] = p.scratch(mul(k.shape[2], v.shape[3]))
     values["scores"] = p.scratch(mul(k.shape[2], MOST_ROWS))
     p.line("cuvil_attention_args args = {0};")
     for name, value in values.items():

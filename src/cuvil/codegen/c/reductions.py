@@ -29,8 +29,10 @@ from cuvil.ops.elementwise import widen
 from cuvil.sym.expr import Dim, product
 from cuvil.sym.facts import Facts
 
-ROW_LANES = 8
-COLUMN_LANES = 16
+ROW_LANES, ROW_LANES_TEXT = 8, "CUVIL_SUMS"
+COLUMN_LANES = "CUVIL_COLUMN_SUMS"
+SHORT = 256
+"""Elements of one sum up to which it may be made one after the other, where size counts."""
 LONG = 1 << 14
 """Elements of one sum beyond which it is made in f64."""
 
@@ -71,11 +73,13 @@ class _Nest(Nest):
         self, writer: CWriter, kept: list[Loop], folded: list[Loop], rows: bool
     ) -> None:
         super().__init__(writer, kept, folded, rows)
-        self.lanes = COLUMN_LANES if not rows else (ROW_LANES if folded else 1)
-        self.lane = "lane" if self.lanes > 1 else "0"
+        self.lane = "lane" if folded or not rows else "0"
         self.indent = 1 + len(kept)
         extent = product(x.extent for x in folded)
         self.long = not isinstance(extent, int) or extent > LONG
+        short = self.long or (isinstance(extent, int) and extent <= SHORT)
+        row = ROW_LANES_TEXT if short else str(ROW_LANES)
+        self.lanes = COLUMN_LANES if not rows else (row if folded else "1")
 
     @property
     def in_blocks(self) -> bool:
@@ -175,9 +179,9 @@ class _Nest(Nest):
         extent, base = self.writer.text(last.extent), self.writer.fresh("base")
         whole = isinstance(last.extent, int) and last.extent % ROW_LANES == 0
         point.line(f"ptrdiff_t {base} = 0;")
-        point.line(f"for (; {base} + {ROW_LANES} <= {extent}; {base} += {ROW_LANES}) {{")
+        point.line(f"for (; {base} + {self.lanes} <= {extent}; {base} += {self.lanes}) {{")
         point.indent += 1
-        lines = self._lane_loop(point, body, str(ROW_LANES), base, last.var)
+        lines = self._lane_loop(point, body, self.lanes, base, last.var)
         point.indent -= 1
         point.line("}")
         if not whole:
@@ -195,8 +199,8 @@ class _Nest(Nest):
         point.lines += inner.lines
 
     def collapse(self, point: Point, op: Op, acc: str, count: str) -> None:
-        if self.rows and self.lanes > 1 and not op.short.startswith("arg"):
-            point.line(f"for (ptrdiff_t half = {self.lanes // 2}; half > 0; half /= 2) {{")
+        if self.rows and self.folded and not op.short.startswith("arg"):
+            point.line(f"for (ptrdiff_t half = {self.lanes} / 2; half > 0; half /= 2) {{")
             other = f"{acc}[lane + half]"
             line = f"{acc}[lane] += {other};"
             if not adds_floats(op):

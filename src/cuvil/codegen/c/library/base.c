@@ -7,6 +7,30 @@
 // native/math_*.hpp, where their sources are named.
 
 //:
+// With -Os it is size that counts: loops are plain, and functions called, not copied.
+#if defined(__OPTIMIZE_SIZE__)
+#define CUVIL_SMALL
+#define CUVIL_INLINE
+#else
+#define CUVIL_INLINE inline
+#endif
+
+// Whose loops need all registers should not share them with what is around.
+#if defined(__GNUC__) && !defined(CUVIL_SMALL)
+#define CUVIL_APART __attribute__((noinline))
+#else
+#define CUVIL_APART
+#endif
+
+// Sums that a reduction makes side by side: of one row, and of neighbouring columns.
+#if defined(CUVIL_SMALL)
+#define CUVIL_SUMS 1
+#define CUVIL_COLUMN_SUMS 1
+#else
+#define CUVIL_SUMS 8
+#define CUVIL_COLUMN_SUMS 16
+#endif
+
 static inline ptrdiff_t cuvil_minimum(ptrdiff_t a, ptrdiff_t b) { return a < b ? a : b; }
 
 static inline ptrdiff_t cuvil_maximum(ptrdiff_t a, ptrdiff_t b) { return a > b ? a : b; }

@@ -66,10 +66,11 @@ static inline T cuvil_pow2_T(SINT n) {
   return cuvil_from_bits_T((UINT)(n + {127 | 1023}) << {23 | 52});
 }
 
-// x * 2^n with one rounding.
+// x * 2^n with one rounding, in two steps, since 2^n alone may be no normal number.
 static inline T cuvil_scale_pow2_T(T x, SINT n) {
-  const SINT half = n / 2;
-  return (x * cuvil_pow2_T(half)) * cuvil_pow2_T(n - half);
+  const UINT both = (UINT)(n + {254 | 2046}), half = both / 2;
+  return (x * cuvil_from_bits_T(half << {23 | 52})) *
+         cuvil_from_bits_T((both - half) << {23 | 52});
 }
 
 // x = n ln2 + rest; ln2 is split so that n times its upper part is exact.

@@ -162,14 +162,19 @@ static inline float cuvil_clip(const cuvil_layer *a, float x) {
   return x < -a->clip ? -a->clip : (x > a->clip ? a->clip : x);
 }
 
-// out[j] (+)= sum of v[k] * w[k][j] for w in panels.
-static void cuvil_row_product(const float *v, const float *w, ptrdiff_t inner, ptrdiff_t columns,
-                              bool more, float *out) {
-  float tile[CUVIL_ROWS * CUVIL_PANEL];
-  for (ptrdiff_t n0 = 0; n0 < columns; n0 += CUVIL_PANEL) {
-    const ptrdiff_t left = cuvil_minimum(CUVIL_PANEL, columns - n0);
-    cuvil_tile_f32(&v, 1, 1, inner, w + n0 * inner, cuvil_panel_width(left), tile);
-    for (ptrdiff_t j = 0; j < left; ++j) out[n0 + j] = tile[j] + (more ? out[n0 + j] : 0.0f);
+// Rows by a [k, n] matrix in panels, to rows `step` apart; `more`: added to what is there.
+static CUVIL_INLINE void cuvil_rows_product(const float *const *rows, ptrdiff_t count, ptrdiff_t k,
+                                            const float *w, ptrdiff_t n, bool more, float *to,
+                                            ptrdiff_t step) {
+  float tile[CUVIL_ROWS * CUVIL_COLUMNS];
+  for (ptrdiff_t n0 = 0; n0 < n; n0 += CUVIL_COLUMNS) {
+    const ptrdiff_t columns = cuvil_minimum(CUVIL_COLUMNS, n - n0);
+    cuvil_tile_f32(rows, count, 1, k, w, n0, n, tile);
+    for (ptrdiff_t i = 0; i < count; ++i) {
+      float *const line = to + i * step + n0;
+      for (ptrdiff_t j = 0; j < columns; ++j)
+        line[j] = tile[i * CUVIL_COLUMNS + j] + (more ? line[j] : 0.0f);
+    }
   }
 }
 
@@ -180,13 +185,13 @@ static inline float cuvil_bias_at(const cuvil_layer *a, ptrdiff_t line) {
 // gates: what the input gives, 4 * hidden; state and cell go on to the next step.
 static void cuvil_lstm_step(const cuvil_layer *a, float *gates, float *state, float *cell) {
   const ptrdiff_t n = a->hidden;
-  const float *peep = a->peephole;
-  cuvil_row_product(state, a->r, n, 4 * n, true, gates);
+  const float *const peep = a->peephole, *const row = state;
+  cuvil_rows_product(&row, 1, n, a->r, 4 * n, true, gates, 0);
   for (ptrdiff_t u = 0; u < n; ++u) {
-    float i = gates[u] + cuvil_bias_at(a, u) + cuvil_bias_at(a, 4 * n + u);
-    float o = gates[n + u] + cuvil_bias_at(a, n + u) + cuvil_bias_at(a, 5 * n + u);
-    float f = gates[2 * n + u] + cuvil_bias_at(a, 2 * n + u) + cuvil_bias_at(a, 6 * n + u);
-    const float c = gates[3 * n + u] + cuvil_bias_at(a, 3 * n + u) + cuvil_bias_at(a, 7 * n + u);
+    float i = gates[u] + cuvil_bias_at(a, u);
+    float o = gates[n + u] + cuvil_bias_at(a, n + u);
+    float f = gates[2 * n + u] + cuvil_bias_at(a, 2 * n + u);
+    const float c = gates[3 * n + u] + cuvil_bias_at(a, 3 * n + u);
     if (peep) {
       i += peep[u] * cell[u];
       f += peep[2 * n + u] * cell[u];
@@ -202,17 +207,18 @@ static void cuvil_lstm_step(const cuvil_layer *a, float *gates, float *state, fl
 
 static void cuvil_gru_step(const cuvil_layer *a, float *gates, float *state, float *reset) {
   const ptrdiff_t n = a->hidden;
+  const float *const row = state, *const gated = reset;
   float *back = reset + n;
-  cuvil_row_product(state, a->r, n, 2 * n, true, gates);
+  cuvil_rows_product(&row, 1, n, a->r, 2 * n, true, gates, 0);
   for (ptrdiff_t u = 0; u < 2 * n; ++u) {
-    const float sum = gates[u] + cuvil_bias_at(a, u) + cuvil_bias_at(a, 3 * n + u);
+    const float sum = gates[u] + cuvil_bias_at(a, u);
     gates[u] = a->functions[0](cuvil_clip(a, sum), a->alpha[0], a->beta[0]);
   }
   for (ptrdiff_t u = 0; u < n; ++u)
     reset[u] = a->linear_before_reset ? state[u] : gates[n + u] * state[u];
-  cuvil_row_product(reset, a->r + cuvil_packed_floats(n, 2 * n), n, n, false, back);
+  cuvil_rows_product(&gated, 1, n, a->r + 2 * n * n, n, false, back, 0);
   for (ptrdiff_t u = 0; u < n; ++u) {
-    const float sum = back[u] + cuvil_bias_at(a, 5 * n + u);
+    const float sum = back[u] + cuvil_bias_at(a, 3 * n + u);
     const float add = a->linear_before_reset ? gates[n + u] * sum : sum;
     const float argument = gates[2 * n + u] + cuvil_bias_at(a, 2 * n + u) + add;
     const float new = a->functions[1](cuvil_clip(a, argument), a->alpha[1], a->beta[1]);
@@ -222,27 +228,22 @@ static void cuvil_gru_step(const cuvil_layer *a, float *gates, float *state, flo
 
 static void cuvil_rnn_step(const cuvil_layer *a, float *gates, float *state, float *unused) {
   const ptrdiff_t n = a->hidden;
+  const float *const row = state;
   (void)unused;
-  cuvil_row_product(state, a->r, n, n, true, gates);
+  cuvil_rows_product(&row, 1, n, a->r, n, true, gates, 0);
   for (ptrdiff_t u = 0; u < n; ++u) {
-    const float sum = gates[u] + cuvil_bias_at(a, u) + cuvil_bias_at(a, n + u);
+    const float sum = gates[u] + cuvil_bias_at(a, u);
     state[u] = a->functions[0](cuvil_clip(a, sum), a->alpha[0], a->beta[0]);
   }
 }
 
-// Floats in the packed form of a [k, n] matrix.
-static inline ptrdiff_t cuvil_packed_floats(ptrdiff_t k, ptrdiff_t n) {
-  return k * ((n + 3) / 4 * 4);
-}
-
 // scratch: CUVIL_AHEAD steps of gates, the state, the cell, and two more rows.
-#define CUVIL_AHEAD 4
+#define CUVIL_AHEAD (CUVIL_ROWS < 4 ? CUVIL_ROWS : 4)
 
 static void cuvil_recurrent(const cuvil_layer *a, ptrdiff_t gates,
                             void (*step)(const cuvil_layer *, float *, float *, float *)) {
   const ptrdiff_t n = a->hidden, columns = gates * n;
   float *ahead = a->scratch, *state = ahead + CUVIL_AHEAD * columns, *cell = state + n;
-  float tile[CUVIL_ROWS * CUVIL_PANEL];
   for (ptrdiff_t row = 0; row < a->batch; ++row) {
     const ptrdiff_t asked = a->lengths ? (ptrdiff_t)a->lengths[row]
                                        : (a->lengths32 ? (ptrdiff_t)a->lengths32[row] : a->steps);
@@ -255,24 +256,12 @@ static void cuvil_recurrent(const cuvil_layer *a, ptrdiff_t gates,
     for (ptrdiff_t s = 0; s < a->steps; ++s) {
       const ptrdiff_t t = a->backward ? a->steps - 1 - s : s, place = s % CUVIL_AHEAD;
       float *y = a->y + ((t * a->directions + a->direction) * a->batch + row) * n;
-      if (place ==
-          0) { /* the inputs' part of the next few steps, so that w is read once for them */
+      if (place == 0) { /* the inputs' part of the next few steps: w is read once for them */
         const ptrdiff_t some = cuvil_minimum(CUVIL_AHEAD, a->steps - s);
-        for (ptrdiff_t n0 = 0; n0 < columns; n0 += CUVIL_PANEL) {
-          const ptrdiff_t left = cuvil_minimum(CUVIL_PANEL, columns - n0);
-          for (ptrdiff_t p0 = 0; p0 < some; p0 += CUVIL_ROWS) {
-            const ptrdiff_t count = cuvil_minimum(CUVIL_ROWS, some - p0);
-            const float *rows[CUVIL_ROWS];
-            for (ptrdiff_t i = 0; i < count; ++i) {
-              rows[i] = a->x + ((a->backward ? t - p0 - i : t + p0 + i) * a->batch + row) * a->size;
-            }
-            cuvil_tile_f32(rows, count, 1, a->size, a->w + n0 * a->size, cuvil_panel_width(left), tile);
-            for (ptrdiff_t i = 0; i < count; ++i) {
-              for (ptrdiff_t j = 0; j < left; ++j)
-                ahead[(p0 + i) * columns + n0 + j] = tile[i * CUVIL_PANEL + j];
-            }
-          }
-        }
+        const float *rows[CUVIL_ROWS];
+        for (ptrdiff_t i = 0; i < some; ++i)
+          rows[i] = a->x + ((a->backward ? t - i : t + i) * a->batch + row) * a->size;
+        cuvil_rows_product(rows, some, a->size, a->w, columns, false, ahead, columns);
       }
       if (t < length) step(a, ahead + place * columns, state, cell);
       for (ptrdiff_t u = 0; u < n; ++u) y[u] = t < length ? state[u] : 0.0f;
@@ -328,19 +317,6 @@ static void cuvil_weigh(const cuvil_attention_args *a, float *scores, ptrdiff_t 
   for (ptrdiff_t j = 0; j < a->kv_len; ++j) scores[j] /= sum;
 }
 
-// rows by a [k, n] matrix in panels, to rows `step` apart.
-static void cuvil_rows_product(const float *const *rows, ptrdiff_t count, ptrdiff_t k,
-                               const float *w, ptrdiff_t n, float *to, ptrdiff_t step) {
-  float tile[CUVIL_ROWS * CUVIL_PANEL];
-  for (ptrdiff_t n0 = 0; n0 < n; n0 += CUVIL_PANEL) {
-    const ptrdiff_t columns = cuvil_minimum(CUVIL_PANEL, n - n0);
-    cuvil_tile_f32(rows, count, 1, k, w + n0 * k, cuvil_panel_width(columns), tile);
-    for (ptrdiff_t i = 0; i < count; ++i) {
-      for (ptrdiff_t j = 0; j < columns; ++j) to[i * step + n0 + j] = tile[i * CUVIL_PANEL + j];
-    }
-  }
-}
-
 static void cuvil_pack(float *to, const float *b, ptrdiff_t k, ptrdiff_t n, ptrdiff_t row,
                        ptrdiff_t column) {
   for (ptrdiff_t n0 = 0; n0 < n; n0 += CUVIL_PANEL) {
@@ -363,12 +339,12 @@ static void cuvil_attention(const cuvil_attention_args *a) {
         float *out = a->out + b * a->out_batch + h * a->out_head + i0 * a->out_row;
         for (ptrdiff_t i = 0; i < count; ++i)
           rows[i] = a->q + b * a->q_batch + h * a->q_head + (i0 + i) * a->q_row;
-        cuvil_rows_product(rows, count, a->head_dim, a->keys, a->kv_len, a->scores, a->kv_len);
+        cuvil_rows_product(rows, count, a->head_dim, a->keys, a->kv_len, false, a->scores, a->kv_len);
         for (ptrdiff_t i = 0; i < count; ++i) {
           rows[i] = a->scores + i * a->kv_len;
           cuvil_weigh(a, a->scores + i * a->kv_len, b, h, i0 + i);
         }
-        cuvil_rows_product(rows, count, a->kv_len, a->values, a->v_dim, out, a->out_row);
+        cuvil_rows_product(rows, count, a->kv_len, a->values, a->v_dim, false, out, a->out_row);
       }
     }
   }

@@ -1,13 +1,22 @@
 // Products: a tile of some rows by up to CUVIL_PANEL columns is summed in registers.
 //
 // Weights lie in panels of CUVIL_PANEL columns, [taps][channels][columns]; the last is as wide
-// as is left, rounded up to four. rows[tap * CUVIL_ROWS + i] is where row i finds a tap's channels.
+// as is left. rows[tap * CUVIL_ROWS + i] is where row i finds a tap's channels.
 
 //:
 #define CUVIL_PANEL 16
 
-// How many rows a tile has, and floats a vector register: what the machine's registers can hold.
-#if defined(__AVX512F__)
+// With -Os products are made one element at a time, where there are so few that it costs no time.
+#if defined(CUVIL_SMALL) && !defined(CUVIL_BUSY)
+#define CUVIL_PLAIN
+#endif
+
+// How many rows and columns a tile has, and floats a vector register: what the machine's registers
+// can hold; one element where it is size that counts.
+#if defined(CUVIL_PLAIN)
+#define CUVIL_ROWS 1
+#define CUVIL_COLUMNS 1
+#elif defined(__AVX512F__)
 #define CUVIL_LANES 16
 #define CUVIL_ROWS 12
 #elif defined(__AVX__)
@@ -21,6 +30,18 @@
 #define CUVIL_ROWS 3
 #else
 #define CUVIL_ROWS 4
+#endif
+#if !defined(CUVIL_COLUMNS)
+#define CUVIL_COLUMNS CUVIL_PANEL
+#endif
+
+// How loops over a finished tile are to be made faster: not by vectors of several rows.
+#if defined(__clang__)
+#define CUVIL_ROW_BY_ROW _Pragma("clang loop vectorize(disable)")
+#define CUVIL_IN_VECTORS _Pragma("clang loop unroll(disable)")
+#else
+#define CUVIL_ROW_BY_ROW
+#define CUVIL_IN_VECTORS
 #endif
 
 #if defined(CUVIL_LANES)
@@ -81,8 +102,10 @@ static void cuvil_tile_row(const float *const *rows, ptrdiff_t taps, ptrdiff_t c
 #endif
 
 // Four rows by four columns of a panel of `width` columns, in sixteen registers.
-static void cuvil_tile_square(const float *const *rows, ptrdiff_t taps, ptrdiff_t channels,
-                              const float *w, ptrdiff_t width, float *tile) {
+#if !defined(CUVIL_PLAIN)
+static CUVIL_APART void cuvil_tile_square(const float *const *rows, ptrdiff_t taps,
+                                          ptrdiff_t channels, const float *w, ptrdiff_t width,
+                                          float *tile) {
   float s00 = 0, s01 = 0, s02 = 0, s03 = 0, s10 = 0, s11 = 0, s12 = 0, s13 = 0;
   float s20 = 0, s21 = 0, s22 = 0, s23 = 0, s30 = 0, s31 = 0, s32 = 0, s33 = 0;
   for (ptrdiff_t t = 0; t < taps; ++t, rows += CUVIL_ROWS) {
@@ -107,8 +130,10 @@ static void cuvil_tile_square(const float *const *rows, ptrdiff_t taps, ptrdiff_
   tile += CUVIL_PANEL;
   tile[0] = s30, tile[1] = s31, tile[2] = s32, tile[3] = s33;
 }
+#endif
 
 // One row by four columns.
+#if !defined(CUVIL_PLAIN)
 static void cuvil_tile_line(const float *const *rows, ptrdiff_t taps, ptrdiff_t channels,
                             const float *w, ptrdiff_t width, float *tile) {
   float s0 = 0, s1 = 0, s2 = 0, s3 = 0;
@@ -121,10 +146,33 @@ static void cuvil_tile_line(const float *const *rows, ptrdiff_t taps, ptrdiff_t 
   }
   tile[0] = s0, tile[1] = s1, tile[2] = s2, tile[3] = s3;
 }
+#endif
 
-// tile[i][j] = sum over taps and channels, for `count` rows and the `width` columns of a panel.
-static void cuvil_tile_f32(const float *const *rows, ptrdiff_t count, ptrdiff_t taps,
-                       ptrdiff_t channels, const float *w, ptrdiff_t width, float *tile) {
+// One element: the products of a row and a column of a panel, summed.
+static CUVIL_APART float cuvil_tile_element(const float *const *rows, ptrdiff_t taps,
+                                            ptrdiff_t channels, const float *w,
+                                            ptrdiff_t width) {
+  float sum = 0;
+  for (ptrdiff_t t = 0; t < taps; ++t, rows += CUVIL_ROWS) {
+    const float *a = *rows;
+    for (ptrdiff_t c = 0; c < channels; ++c, w += width) sum += a[c] * *w;
+  }
+  return sum;
+}
+
+// tile[i][j] = sum over taps and channels, for `count` rows and the columns from n0 on of a matrix
+// that has n of them, up to CUVIL_COLUMNS.
+static CUVIL_INLINE void cuvil_tile_f32(const float *const *rows, ptrdiff_t count, ptrdiff_t taps,
+                                        ptrdiff_t channels, const float *w, ptrdiff_t n0,
+                                        ptrdiff_t n, float *tile) {
+#if defined(CUVIL_PLAIN)
+  const ptrdiff_t j = n0 % CUVIL_PANEL, last = n % CUVIL_PANEL;
+  const ptrdiff_t width = n0 < n - last ? CUVIL_PANEL : last;
+  (void)count;
+  *tile = cuvil_tile_element(rows, taps, channels, w + (n0 - j) * taps * channels + j, width);
+#else
+  const ptrdiff_t width = cuvil_minimum(CUVIL_PANEL, n - n0);
+  w += n0 * taps * channels;
 #if defined(CUVIL_LANES)
   if (width == CUVIL_PANEL) {
     ptrdiff_t i = 0;
@@ -139,7 +187,15 @@ static void cuvil_tile_f32(const float *const *rows, ptrdiff_t count, ptrdiff_t 
     return;
   }
 #endif
-  for (ptrdiff_t j = 0; j < width; j += 4) {
+  if (width < 4) {
+    for (ptrdiff_t i = 0; i < count; ++i) {
+      for (ptrdiff_t j = 0; j < width; ++j)
+        tile[i * CUVIL_PANEL + j] = cuvil_tile_element(rows + i, taps, channels, w + j, width);
+    }
+    return;
+  }
+  for (ptrdiff_t four = 0; four < width; four += 4) { /* the last four may overlap others */
+    const ptrdiff_t j = cuvil_minimum(four, width - 4);
     ptrdiff_t i = 0;
     for (; i + 4 <= count; i += 4) {
       cuvil_tile_square(rows + i, taps, channels, w + j, width, tile + i * CUVIL_PANEL + j);
@@ -148,18 +204,14 @@ static void cuvil_tile_f32(const float *const *rows, ptrdiff_t count, ptrdiff_t 
       cuvil_tile_line(rows + i, taps, channels, w + j, width, tile + i * CUVIL_PANEL + j);
     }
   }
-}
-
-static inline ptrdiff_t cuvil_panel_width(ptrdiff_t columns) {
-  return columns < CUVIL_PANEL ? (columns + 3) / 4 * 4 : CUVIL_PANEL;
+#endif
 }
 
 // A panel of a matrix that is no constant.
 static void cuvil_pack_panel(float *to, const float *b, ptrdiff_t k, ptrdiff_t columns,
                              ptrdiff_t row, ptrdiff_t column) {
-  const ptrdiff_t width = cuvil_panel_width(columns);
-  for (ptrdiff_t i = 0; i < k; ++i, to += width) {
-    for (ptrdiff_t j = 0; j < width; ++j) to[j] = j < columns ? b[i * row + j * column] : 0.0f;
+  for (ptrdiff_t i = 0; i < k; ++i) {
+    for (ptrdiff_t j = 0; j < columns; ++j) *to++ = b[i * row + j * column];
   }
 }
 
@@ -181,6 +233,7 @@ static void cuvil_depthwise_f32(const float *const *taps, ptrdiff_t count, const
   }
 #endif
   ptrdiff_t j = 0;
+#if !defined(CUVIL_PLAIN)
   for (; j + 4 <= columns; j += 4) {
     const float *b = w + first + j;
     float s0 = 0, s1 = 0, s2 = 0, s3 = 0;
@@ -192,6 +245,7 @@ static void cuvil_depthwise_f32(const float *const *taps, ptrdiff_t count, const
     }
     tile[j] = s0, tile[j + 1] = s1, tile[j + 2] = s2, tile[j + 3] = s3;
   }
+#endif
   for (; j < columns; ++j) {
     float sum = 0;
     for (ptrdiff_t t = 0; t < count; ++t) {
