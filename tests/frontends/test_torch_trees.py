@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+import cuvil
 from cuvil.errors import InvalidModelError, UnsupportedOpError
 from cuvil.frontends.torch_export import capture_torch
 from tests.frontends.torch_helper import Fn, assert_same, check, interpret, tensors_of
@@ -236,3 +237,15 @@ def test_ordered_dict_output() -> None:
     module = check(lambda x: OrderedDict(p=x, q=x + 1), torch.randn(2))
     assert module.main.output_names == ["p", "q"]
     assert len(tensors_of(OrderedDict(p=torch.ones(1)))) == 1
+
+
+def test_results_with_torchs_names() -> None:
+    class Top(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            return x.topk(2), {"m": x.max(dim=0)}
+
+    x = torch.tensor([3.0, 1.0, 2.0])
+    found, rest = cuvil.compile(Top(), (x,))(x)
+    assert isinstance(found, torch.return_types.topk)
+    assert found.values.tolist() == [3.0, 2.0] and found.indices.tolist() == [0, 2]
+    assert isinstance(rest["m"], torch.return_types.max) and rest["m"].values.item() == 3.0

@@ -283,6 +283,8 @@ def _rebuild(node: Mapping[str, Any], outputs: Sequence[Any]) -> Any:
     found = _known_class(node)
     if found is None:
         return Record(node["name"].rpartition(".")[2], node["fields"], values)
+    if hasattr(found, "n_sequence_fields"):
+        return found(values)
     return found(**dict(zip(node["fields"], values)))
 
 
@@ -290,7 +292,7 @@ def _known_class(node: Mapping[str, Any]) -> Any:
     """The class a node names if it is imported already and plainly holds these fields.
 
     A file never makes anything be imported, and never calls anything but the constructor of a
-    dataclass or named tuple with fields of these names.
+    dataclass or of a tuple with fields of these names.
     """
     found: Any = sys.modules.get(node["module"])
     for part in node["name"].split("."):
@@ -305,5 +307,7 @@ def _known_class(node: Mapping[str, Any]) -> Any:
         }  # fmt: skip
         fits = needed <= set(node["fields"]) <= known
     else:
-        fits = issubclass(found, tuple) and getattr(found, "_fields", None) == tuple(node["fields"])
+        # Names of a class of typing or collections; of one that an extension made.
+        names = "__match_args__" if hasattr(found, "n_sequence_fields") else "_fields"
+        fits = issubclass(found, tuple) and getattr(found, names, None) == tuple(node["fields"])
     return found if fits else None

@@ -14,6 +14,7 @@ from cuvil.errors import InvalidModelError
 from cuvil.errors.words import kind_of
 
 Json = dict[str, Any]
+_RETURN_TYPES = "torch.return_types"  # tuples with names, such as that of topk
 
 
 def real_view(tensor: torch.Tensor) -> torch.Tensor:
@@ -44,6 +45,8 @@ class TreeBuilder:
             return {"kind": "const", "value": value}
         if isinstance(value, tuple) and hasattr(value, "_fields"):
             return self._fields("namedtuple", value, value._fields, path)
+        if isinstance(value, tuple) and type(value).__module__ == _RETURN_TYPES:
+            return self._fields("object", value, type(value).__match_args__, path)
         if isinstance(value, (tuple, list)):
             kind = "tuple" if isinstance(value, tuple) else "list"
             items = [self.flatten(v, (*path, str(i))) for i, v in enumerate(value)]
@@ -142,7 +145,8 @@ def tree_of_spec(spec: Any, leaf: Callable[[], Json]) -> Json:
             return {"kind": "dict", "keys": list(context), "items": items}
         fields = [str(c) for c in context]
     else:
-        fields = list(getattr(spec.type, "_fields", map(str, range(len(items)))))
+        names = "__match_args__" if spec.type.__module__ == _RETURN_TYPES else "_fields"
+        fields = list(getattr(spec.type, names, map(str, range(len(items)))))
     kind = "namedtuple" if hasattr(spec.type, "_fields") else "object"
     if dataclasses.is_dataclass(spec.type):
         kind = "dataclass"
