@@ -76,6 +76,14 @@ class Call:
             raise Refused(f"{name} must be known at compile time")
         return value
 
+    def unknown_numbers(self) -> str:
+        """The names of the arguments that torch takes as numbers and that only a call will know."""
+        return ", ".join(
+            name for name, item in self.args.items()
+            if isinstance(item, (Value, Expr))
+            and not isinstance(self.arg_metas[name], torch.Tensor)
+        )  # fmt: skip
+
     def as_value(self, item: Any, dtype: DType) -> Value:
         """A tensor, number or dim as a Value of this dtype."""
         if isinstance(item, Value):

@@ -24,7 +24,7 @@ from cuvil.frontends.torch_export.weights import Weights, dtype_from_torch, to_n
 from cuvil.ir.core import Location, Value
 from cuvil.ir.types import BOOL, TensorType
 from cuvil.sym.constraint import Constraint
-from cuvil.sym.expr import Dim, Expr, add, mul
+from cuvil.sym.expr import Dim, add, mul
 
 # Frames of ours through which a program is traced.
 _OWN = ("torch_export/program.py", "torchscript/replay.py", "torchscript/control.py")
@@ -240,7 +240,7 @@ class Converter:
         try:
             result = rule(call)
         except (TypeError, ValueError, AttributeError) as error:
-            unknown = _unknown_numbers(call)
+            unknown = call.unknown_numbers()
             if not unknown:
                 raise
             raise Refused(f"its {unknown} must be known at compile time") from error
@@ -368,14 +368,6 @@ class Converter:
         self.env[node] = values if several else values[0]
         if None in values:
             self._lost.add(node)
-
-
-def _unknown_numbers(call: Call) -> str:
-    """The names of the arguments that torch takes as numbers and that only a call will know."""
-    return ", ".join(
-        name for name, item in call.args.items()
-        if isinstance(item, (Value, Expr)) and not isinstance(call.arg_metas[name], torch.Tensor)
-    )  # fmt: skip
 
 
 def _of_place(node: Node) -> bool:
