@@ -14,6 +14,7 @@ from torch.export import ExportedProgram
 
 from cuvil.errors import InvalidModelError, ShapeConstraintError, UnsupportedOpError
 from cuvil.errors.words import counted, kind_of
+from cuvil.frontends.alone import ALONE
 from cuvil.frontends.torch_export.convert import Converter
 from cuvil.frontends.torch_export.emit import TorchEmitter
 from cuvil.frontends.torch_export.examples import resized
@@ -30,6 +31,7 @@ from cuvil.frontends.torch_export.guards import (
 from cuvil.frontends.torch_export.naming import Naming, input_shapes
 from cuvil.frontends.torch_export.program import (
     adopt_program,
+    import_tracer,
     inference_mode_of,
     load_path,
     trace_module,
@@ -72,7 +74,8 @@ def capture_torch(
     Raises InvalidModelError, UnsupportedOpError (all nodes at once), ShapeConstraintError (a dim
     that the model fixes, or bounds that contradict one another) or InputError.
     """
-    with quiet():
+    import_tracer()
+    with ALONE.held(), quiet():
         if isinstance(model, (str, Path)):
             model = load_path(model)
         traced = _traced(model, example_args, example_kwargs, dynamic, constraints, input_names)

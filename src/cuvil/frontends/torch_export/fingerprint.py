@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch.export import ExportedProgram
 
+from cuvil.frontends.alone import ALONE
 from cuvil.frontends.code_digest import LoadedCode
 from cuvil.frontends.object_digest import ObjectDigest, Unknown
 
@@ -29,6 +30,7 @@ _REGISTRIES = (
 )
 
 
+@ALONE.held()
 def fingerprint(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], *rest: Any) -> str:
     """A digest of all that a capture of this model with these examples depends on.
 

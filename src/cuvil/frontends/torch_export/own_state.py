@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from cuvil.errors import InvalidModelError
+from cuvil.frontends.alone import ALONE
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _CONTAINERS = (dict, list, set, deque)
@@ -204,6 +205,7 @@ def _independent(state: State, call: Call, moved: bool) -> bool:
     return again is not None and _repeats(first, again)
 
 
+@ALONE.held()
 def _tried(call: Call, moved: bool) -> Sequence[Any] | None:
     """What a call gives, of the same random numbers each time; None where it raises."""
     python, arrays = random.getstate(), np.random.get_state()

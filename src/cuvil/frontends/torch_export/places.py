@@ -16,6 +16,7 @@ from torch._ops import OpOverload
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 import cuvil
+from cuvil.frontends.alone import replaced
 from cuvil.frontends.torchscript.control import place_of as script_place
 from cuvil.frontends.torchscript.replay import Replay
 
@@ -42,11 +43,8 @@ def guard_places() -> Iterator[dict[str, str]]:
             places[text] = _place(_outwards(sys._getframe(1)))
         return original(self, prefix, guard, *args, **kwargs)
 
-    env._log_guard = noted
-    try:
+    with replaced(env, {"_log_guard": noted}):
         yield places
-    finally:
-        env._log_guard = original
 
 
 def user_line() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from torch.utils import _pytree as pytree
 
 from cuvil.errors import CuvilError, InputError, InvalidModelError
 from cuvil.errors.words import counted
+from cuvil.frontends.alone import ALONE
 from cuvil.frontends.torch_export.examples import choose_sizes, resized
 from cuvil.frontends.torch_export.explain import asks_for_data, explained
 from cuvil.frontends.torch_export.fixed_numbers import as_constants, fixed_numbers
@@ -132,6 +134,11 @@ def leaf_names(model: torch.nn.Module, args: Sequence[Any], builder: TreeBuilder
 @contextmanager
 def inference_mode_of(model: torch.nn.Module) -> Iterator[None]:
     """Evaluation mode, no key-value cache, no fused fast paths; everything restored after."""
+    with ALONE.held():
+        yield from _inference_mode_of(model)
+
+
+def _inference_mode_of(model: torch.nn.Module) -> Iterator[None]:
     flags = [(m, m.training) for m in model.modules()]
     configs = {id(c): c for m in model.modules() if (c := getattr(m, "config", None)) is not None}
     cached = [c for c in configs.values() if getattr(c, "use_cache", False) is True]
@@ -155,8 +162,14 @@ def inference_mode_of(model: torch.nn.Module) -> Iterator[None]:
 def honest_shapes() -> Iterator[None]:
     """Dynamic sizes may be 0 and 1: what depends on that becomes a guard, not an assumption."""
     config: Any = symbolic_config
-    with config.patch(backed_size_oblivious=True):
+    with ALONE.held(), config.patch(backed_size_oblivious=True):
         yield
+
+
+def import_tracer() -> None:
+    """Load all of torch that tracing takes, so that its lock is known before one is held."""
+    with ALONE.held():
+        importlib.import_module("torch._dynamo.convert_frame")
 
 
 def trace_module(
@@ -243,7 +256,7 @@ def _export(
         {axis: _hint(str(dim), traced.spec) for axis, dim in axes.items()}
         for axes in traced.spec.axes
     )
-    with ExitStack() as stack:
+    with ALONE.held(), ExitStack() as stack:
         if any(hints):  # else no size of this program is dynamic; those inside torch.map's may be
             stack.enter_context(honest_shapes())
         stack.enter_context(symbolic_functions())

@@ -7,6 +7,8 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from cuvil.frontends.alone import ALONE
+
 _LOGGERS = (
     "torch._subclasses.fake_tensor",  # a traceback for each operator that refuses its arguments
     "torch.export",  # a traceback for a file that it can't read
@@ -27,8 +29,8 @@ def quiet() -> Iterator[None]:
     A logger that the user has set to debugging (with TORCH_LOGS, say) keeps its say.
     """
     loggers = [logging.getLogger(name) for name in _LOGGERS]
-    levels = [(x, x.level) for x in loggers if not 0 < x.level < logging.WARNING]
-    with warnings.catch_warnings():
+    with ALONE.held(), warnings.catch_warnings():
+        levels = [(x, x.level) for x in loggers if not 0 < x.level < logging.WARNING]
         for message, category in _WARNINGS:
             warnings.filterwarnings("ignore", message, category)
         try:

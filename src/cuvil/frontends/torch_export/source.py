@@ -12,6 +12,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from cuvil.errors import InputError
+from cuvil.frontends.alone import ALONE
 from cuvil.frontends.torch_export.own_state import kept
 from cuvil.frontends.torch_export.ties import EqualKeepOrder
 from cuvil.frontends.torch_export.tree import Json, TreeBuilder, rebuild
@@ -40,6 +41,7 @@ def zeros(shape: Sequence[int], dtype_name: str) -> torch.Tensor:
     return torch.zeros(tuple(shape), dtype=dtype)
 
 
+@ALONE.held()
 def run_eager(
     model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], tree: Json | None = None
 ) -> list[Any]:
@@ -130,6 +132,7 @@ class TorchSource:
         with EqualKeepOrder():
             return self.run(inputs)
 
+    @ALONE.held()
     def exact(self, inputs: Mapping[str, Any]) -> list[Any]:
         """As ``run``, with parameters, inputs and new tensors in float64 instead of what the model
         computes in: what it is an approximation of. Raises what torch raises of a model that its

@@ -18,6 +18,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from cuvil.errors import UnsupportedNode, UnsupportedOpError
+from cuvil.frontends.alone import replaced
 from cuvil.frontends.torch_export.by_data import one_hot, tensor_split
 from cuvil.frontends.torch_export.ctc_loss import CTC, ctc_loss, ctc_losses, ctc_shape
 from cuvil.frontends.torch_export.gaussian_loss import gaussian_nll_loss
@@ -168,27 +169,17 @@ class _KeptWhole(TorchFunctionMode):
 
 @contextmanager
 def symbolic_functions() -> Iterator[None]:
-    """Inside, torch.nn's recurrent layers and max_pool1d keep their sizes symbolic. Packed
-    sequences are refused."""
-    functions: Any = torch._VF
-    pool = torch.max_pool1d
-    replaced = routes()
-    try:
-        for name, function in INNER.items():
-            setattr(torch.nn.functional, name, replaced[function])
-        for name in _SCHEMAS:
-            setattr(functions, name, _routed(name))
-        for name in _PACKED:
-            setattr(functions, name, _refuse_packed)
-        torch.max_pool1d = _max_pool1d
-        with _KeptWhole():
-            yield
-    finally:
-        torch.max_pool1d = pool
-        for name, function in INNER.items():
-            setattr(torch.nn.functional, name, function)
-        for name in (*_SCHEMAS, *_PACKED):
-            delattr(functions, name)
+    """Inside, and in this thread, torch.nn's recurrent layers and max_pool1d keep their sizes
+    symbolic. Packed sequences are refused."""
+    kept = routes()
+    recurrent = {name: _routed(name) for name in _SCHEMAS}
+    with (
+        replaced(torch.nn.functional, {name: kept[function] for name, function in INNER.items()}),
+        replaced(torch._VF, recurrent | dict.fromkeys(_PACKED, _refuse_packed)),
+        replaced(torch, {"max_pool1d": _max_pool1d}),
+        _KeptWhole(),
+    ):
+        yield
 
 
 def _from_front(function: Callable[..., Any], input: torch.Tensor, **options: Any) -> Any:

@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 
 from cuvil.errors import InvalidModelError
+from cuvil.frontends.alone import ALONE
 from cuvil.frontends.archives import holds_script
 
 
@@ -25,7 +26,7 @@ def load_script(path: str | Path) -> torch.jit.ScriptModule:
             hint="load it in PyTorch and pass the module, or save it with torch.export.save",
         )
     try:
-        with warnings.catch_warnings():
+        with ALONE.held(), warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
             return torch.jit.load(str(path), map_location="cpu")
     except Exception as error:
