@@ -37,9 +37,11 @@ def generate_c(module: Module, **options: Any) -> Generated:
 
 
 def run_c(
-    module: Module, inputs: Mapping[str, Array], small: bool = False, **options: Any
-) -> list[Array]:
-    """The outputs, in order, of one call; ``small``: of what is compiled with -Os."""
+    module: Module, inputs: Mapping[str, Array], small: bool = False, ahead: str = "",
+    **options: Any,
+) -> list[Array]:  # fmt: skip
+    """The outputs, in order, of one call; ``small``: of what is compiled with -Os. ``ahead`` comes
+    before the source."""
     generated = generate_c(module, **options)
     manifest = Manifest(
         name=module.name, signature=signature_of(module.main), target="c",
@@ -48,7 +50,8 @@ def run_c(
     path = Path(_folder().name) / "model.cuvilpkg"
     sources = generated.sources
     parts = {name: sources[name].encode() for name in (HEADER, MEASURED)}
-    source = f"#define __OPTIMIZE_SIZE__ 1\n{sources[SOURCE]}" if small else sources[SOURCE]
+    ahead += "#define __OPTIMIZE_SIZE__ 1\n" if small else ""
+    source = ahead + sources[SOURCE]
     write_package(path, manifest, source.encode(), [], parts, sync=False)
     found = C_RUNNER.run(open_package(path), inputs)
     return [found[name] for name in module.main.output_names]

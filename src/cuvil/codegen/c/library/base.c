@@ -178,16 +178,21 @@ static inline double cuvil_sqrt_f64(double x) {
   __asm__("fsqrt %d0, %d1" : "=w"(x) : "w"(x));
   return x;
 #else
-  double y, half;
+  double y, half, scale = 1.0;
   if (!(x > 0.0) || x == __builtin_inf()) return x < 0.0 ? __builtin_nan("") : x;
-  if (x < 0x1p-1000) return cuvil_sqrt_f64(x * 0x1p200) * 0x1p-100;
-  if (x > 0x1p1000) return cuvil_sqrt_f64(x * 0x1p-200) * 0x1p100;
+  if (x < 0x1p-1000) {
+    x *= 0x1p200;
+    scale = 0x1p-100;
+  } else if (x > 0x1p1000) {
+    x *= 0x1p-200;
+    scale = 0x1p100;
+  }
   y = cuvil_from_bits_f64((cuvil_bits_f64(x) >> 1) + 0x1ff8000000000000ull);
   for (int step = 0; step < 5; ++step) {
     half = 0.5 * (y + x / y);
     y = half;
   }
-  return y;
+  return y * scale;
 #endif
 }
 
