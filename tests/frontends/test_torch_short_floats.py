@@ -74,3 +74,15 @@ def test_f16_is_rounded_once(name: str) -> None:
 def test_bf16_far_from_zero() -> None:
     for function in (lambda x: x.var(0), lambda x: torch.std_mean(x, 0)[0]):
         _check(function, [_row(64, 2.0, 300.0)], torch.bfloat16)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_every_number_is_rounded_to_decimals_as_by_torch(dtype: torch.dtype) -> None:
+    every = torch.arange(-(2**15), 2**15, dtype=torch.int16).view(dtype)
+
+    def rounded(x: torch.Tensor) -> torch.Tensor:
+        return torch.stack([x.round(decimals=k) for k in (0, 1, 2, 5, 8, -1, -4)])
+
+    with cuvil.compile(_Of(rounded), (every,), verify=False) as artifact:
+        got = artifact(every)
+    torch.testing.assert_close(got, rounded(every), rtol=0, atol=0, equal_nan=True)

@@ -26,7 +26,7 @@ STEPS = frozenset({
     "linalg_cross", "linalg_vector_norm", "log10", "log_sigmoid", "log_sigmoid_forward",
     "logaddexp", "logaddexp2", "logcumsumexp", "_logcumsumexp", "logit", "special_logit",
     "logsumexp", "special_logsumexp", "mish", "nanmean", "nansum", "norm", "rad2deg", "renorm",
-    "selu", "silu", "sinc", "special_sinc",
+    "round", "selu", "silu", "sinc", "special_sinc",
     "softplus", "softshrink", "softsign", "special_entr", "special_erfcx", "special_log_ndtr",
     "special_ndtr", "special_xlog1py", "special_xlogy", "std", "std_mean", "tanhshrink",
     "threshold", "trace",
