@@ -168,5 +168,6 @@ def _capture_torch(request: CompileRequest) -> Captured:
         args = as_tensors(tuple(values) if isinstance(values, (tuple, list)) else (values,))
     module = capture_torch(model, args, kwargs, dynamic, request.parsed_constraints, names)
     outputs = module.call.get("output_tree")
-    source = TorchSource(model, args, kwargs, module.main.input_names, outputs)
+    checked = bool(module.source.get("unchecked"))
+    source = TorchSource(model, args, kwargs, module.main.input_names, outputs, checked)
     return Captured(module, source.run, source.examples, source, source.settled, source.exact)

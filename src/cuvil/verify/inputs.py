@@ -134,7 +134,8 @@ def make_inputs(
 ) -> dict[str, Array]:
     """Inputs of these sizes: examples repeated or cut along each axis, else random ones.
 
-    Random integers stay below the input's number in ``limits``, and are 0 or 1 without one. Raises
+    Offsets, which rise from 0 to the size of another input, do so at other sizes too. Random
+    integers stay below the input's number in ``limits``, and are 0 or 1 without one. Raises
     NoMemoryError, naming the input, where there is not the memory.
     """
     below = limits or {}
@@ -143,7 +144,10 @@ def make_inputs(
         shape = tuple(evaluate(d, sizes) for d in spec.dims)
         example = examples.get(spec.name)
         try:
-            if example is not None and example.size:
+            end = _end_of(spec, signature, sizes, examples) if spec.name not in below else None
+            if example is not None and end is not None:
+                out[spec.name] = _offsets(example, shape[0], end)
+            elif example is not None and example.size:
                 out[spec.name] = _resized(example, shape)
             else:
                 out[spec.name] = _random(spec, shape, rng, below.get(spec.name, 2))
@@ -156,6 +160,29 @@ def make_inputs(
                 stage="verify",
             ) from None
     return out
+
+
+def _end_of(
+    spec: TensorSpec, signature: Signature, sizes: Mapping[str, int], examples: Mapping[str, Array]
+) -> int | None:
+    """Where an example is offsets, the size that they are to end at; None for any other."""
+    line = examples.get(spec.name)
+    if line is None or line.ndim != 1 or line.dtype.kind not in "iu" or line.size < 2:
+        return None
+    if line[0] != 0 or line[-1] == 0 or (line[1:] < line[:-1]).any():
+        return None
+    for other in signature.inputs:
+        shape = examples[other.name].shape if other.name in examples else ()
+        if other is not spec and shape and shape[0] == line[-1]:
+            return evaluate(other.dims[0], sizes)
+    return None
+
+
+def _offsets(example: Array, size: int, end: int) -> Array:
+    """As many offsets as asked, that rise to ``end`` about as the example's do to theirs."""
+    picks = np.linspace(0, example.size - 1, size).astype(np.int64)
+    wide = example[picks].astype(np.int64) * end // int(example[-1])
+    return wide.astype(example.dtype)
 
 
 def _resized(example: Array, shape: tuple[int, ...]) -> Array:

@@ -40,6 +40,7 @@ from cuvil.frontends.torch_export.quiet import quiet
 from cuvil.frontends.torch_export.saved_guards import saved_guards
 from cuvil.frontends.torch_export.symbols import implied
 from cuvil.frontends.torch_export.traced import Traced
+from cuvil.frontends.torch_export.unchecked import has_unchecked
 from cuvil.frontends.torch_export.weights import Weights, dtype_from_torch
 from cuvil.frontends.torchscript import Replay
 from cuvil.ir.core import Location, Module, Value
@@ -208,6 +209,8 @@ class _Capture:
             return converter, None
         results = results[len(results) - _user_outputs(program) :]
         facts = {"frontend": "torch", "model": traced.model_name}
+        if has_unchecked(program):
+            facts["unchecked"] = True  # type: ignore[assignment]
         if naming.origins():
             facts["origins"] = naming.origins()  # type: ignore[assignment]
         if traced.notes:

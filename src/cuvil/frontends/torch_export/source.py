@@ -16,6 +16,7 @@ from cuvil.frontends.alone import ALONE
 from cuvil.frontends.torch_export.own_state import kept
 from cuvil.frontends.torch_export.ties import EqualKeepOrder
 from cuvil.frontends.torch_export.tree import Json, TreeBuilder, rebuild
+from cuvil.frontends.torch_export.unchecked import Checked
 from cuvil.frontends.torch_export.weights import dtype_from_torch, to_numpy, to_tensor
 from cuvil.frontends.torchscript.replay import fresh
 
@@ -101,14 +102,16 @@ class TorchSource:
     """Runs the model on flat inputs by name, in the order the artifact takes them.
 
     ``call`` is the example call, ``tree`` how its tensors lie in it, as in a capture; so is
-    ``outputs`` of the result.
+    ``outputs`` of the result. ``checked`` has inputs refused by which torch would read memory that
+    is none of its tensors'.
     """
 
     def __init__(
         self, model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], names: Sequence[str],
-        outputs: Json | None = None,
+        outputs: Json | None = None, checked: bool = False,
     ) -> None:  # fmt: skip
         self.model = model
+        self.checked = checked
         self.outputs = outputs
         self.names = list(names)
         if not args and not kwargs and isinstance(model, _Program):
@@ -125,7 +128,8 @@ class TorchSource:
     def run(self, inputs: Mapping[str, Any]) -> list[Any]:
         """The outputs' tensors, flat, for inputs given as arrays by name."""
         args, kwargs = self.arguments(inputs)
-        return run_eager(self.model, args, kwargs, self.outputs)
+        with Checked() if self.checked else nullcontext():
+            return run_eager(self.model, args, kwargs, self.outputs)
 
     def settled(self, inputs: Mapping[str, Any]) -> list[Any]:
         """As ``run``, where the positions of equal elements are those that a capture gives."""

@@ -9,6 +9,8 @@ import numpy as np
 from cuvil.frontends.formula import Term
 from cuvil.frontends.torch_export.call import Call, Refused, Rule
 from cuvil.frontends.torch_export.table_contraction import matmul
+from cuvil.frontends.torch_export.unchecked import WITH_TAIL
+from cuvil.frontends.torch_export.weights import dtype_from_torch
 from cuvil.ir.core import Value
 from cuvil.ir.types import BOOL, I64
 from cuvil.sym.expr import Dim, add
@@ -60,39 +62,58 @@ def _embedding_bag(c: Call) -> list[Value | None]:
     out, an empty bag gives 0."""
     e, table, mode = c.e, c.tensor("weight"), int(c.get("mode", 0))
     index, offsets = e.cast(c.tensor("indices"), I64), e.cast(c.tensor("offsets"), I64)
-    bags: Dim = offsets.type.shape[0]
-    if c.get("include_last_offset", False):
-        bags = add(bags, -1)
-        offsets = e.slice(offsets, 0, 0, bags)
-    count = index.type.shape[0]
+    padding = c.get("padding_idx", -1)
+    padded = padding is not None and padding >= 0
+    size, count = offsets.type.shape[0], index.type.shape[0]
+    # With the last offset, rows from there on are in a bag that is none of the results.
+    ended = bool(c.get("include_last_offset", False))
+    bags: Dim = add(size, -1) if ended else size
     rows = e.op("gather", table, index, axis=0, from_end=False)
     weights = c.tensor_or_none("per_sample_weights")
     if weights is not None:
         rows = e.map("mul", rows, e.unsqueeze(e.cast(weights, rows.type.dtype), -1))
-    line = e.op("iota", shape=(count, 1), axis=0, dtype=I64)
-    begun = e.cast(e.map("le", e.unsqueeze(offsets, 0), line), I64)
-    bag = e.with_scalar("sub", e.op("reduce_sum", begun, axes=(1,), keepdims=True), 1)
-    padding = c.get("padding_idx", -1)
+    kinds = map(dtype_from_torch, WITH_TAIL)
+    tail = mode == _SUM and not padded and table.type.dtype in kinds
+    bag = _bags_of_rows(c, offsets, count, exact=ended and not tail)
     keep = e.cast(e.with_scalar("ge", index, 0), BOOL)
-    if padding is not None and padding >= 0:
+    if padded:
         keep = e.with_scalar("ne", index, padding)
     neutral = -math.inf if mode == _MAX else 0
     rows = (Term(e, e.unsqueeze(keep, -1))).where(Term(e, rows), neutral).value
-    shape = (bags, rows.type.shape[1])
-    start = e.broadcast(e.scalar(neutral, rows.type.dtype), shape)
+    start = e.broadcast(e.scalar(neutral, rows.type.dtype), (size, rows.type.shape[1]))
     at = e.broadcast(bag, rows.type.shape)
     reduction = "max" if mode == _MAX else "add"
     out = e.op("scatter_elements", start, at, rows, axis=0, reduction=reduction)
+    out = e.slice(out, 0, 0, bags) if ended else out
     if mode == _SUM:
         return [out, *[None] * (len(c.metas) - 1)]
-    zeros = e.broadcast(e.scalar(0, I64), (bags, 1))
+    zeros = e.broadcast(e.scalar(0, I64), (size, 1))
     kept = e.cast(e.unsqueeze(keep, -1), I64)
-    held = Term(e, e.op("scatter_elements", zeros, bag, kept, axis=0, reduction="add"))
+    number = e.op("scatter_elements", zeros, bag, kept, axis=0, reduction="add")
+    held = Term(e, e.slice(number, 0, 0, bags) if ended else number)
     if mode == _MEAN:
         out = (Term(e, out) / held.map("max", 1).cast(out.type.dtype)).value
     else:
         out = held.equals(0).where(0.0, Term(e, out)).value
     return [out, *[None] * (len(c.metas) - 1)]
+
+
+def _bags_of_rows(c: Call, offsets: Value, count: Dim, exact: bool) -> Value:
+    """The bag [count, 1] of each row. Where the offsets don't rise from 0 to at most the number of
+    rows, or, if ``exact``, not to that itself, one that is outside: the call is refused."""
+    e, size = c.e, offsets.type.shape[0]
+    line = e.op("iota", shape=(count, 1), axis=0, dtype=I64)
+    begun = e.cast(e.map("le", e.unsqueeze(offsets, 0), line), I64)
+    bag = Term(e, e.op("reduce_sum", begun, axes=(1,), keepdims=True)) - 1
+    ends = e.dims([count])
+    edges = e.op("concat", e.dims([0]), offsets, ends, axis=0)
+    after = Term(e, e.slice(edges, 0, 1, add(size, 2)))
+    rising = (after >= Term(e, e.slice(edges, 0, 0, add(size, 1)))).value
+    good = Term(e, e.op("reduce_all", rising, axes=(0,), keepdims=True))
+    good = good & Term(e, e.slice(edges, 0, 1, 2)).map("le", 0)
+    if exact:
+        good = good & (Term(e, e.slice(edges, 0, size, add(size, 1))) >= Term(e, ends))
+    return good.where(bag, Term(e, e.dims([size]))).value
 
 
 def _embedding_renorm(c: Call) -> Value:
