@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from cuvil.api.tensors import as_array
 from cuvil.errors import InputError
 from cuvil.errors.arguments import is_list
 from cuvil.errors.words import counted, shown, were_given
@@ -62,7 +63,8 @@ def examples_by_name(given: Any, names: Sequence[str], fixed: Mapping[str, Any]
                     f"example_inputs names the input {name!r}, which the model does not have",
                     hint=f"its inputs are {', '.join(map(repr, names)) or 'none'}",
                 )
-        return {k: np.asarray(v) for k, v in given.items() if k not in fixed}
+        free = {k: v for k, v in given.items() if k not in fixed}
+        return {k: as_array(f"the example of input {k!r}", v) for k, v in free.items()}
     values = given if isinstance(given, (tuple, list)) else (given,)
     if len(values) != len(names):
         raise InputError(
@@ -70,4 +72,5 @@ def examples_by_name(given: Any, names: Sequence[str], fixed: Mapping[str, Any]
             f"{were_given(len(values))}",
             hint=f"give one for each of {', '.join(map(repr, names)) or 'none'}",
         )
-    return {n: np.asarray(v) for n, v in zip(names, values, strict=True)}
+    named = zip(names, values, strict=True)
+    return {n: as_array(f"the example of input {n!r}", v) for n, v in named}

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from cuvil.api.arguments import ARGUMENTS, OPTIONS, check_dims
+from cuvil.api.tensors import check_tensors
 from cuvil.errors import InputError, InvalidModelError
 from cuvil.errors.arguments import check_all, is_list
 from cuvil.errors.words import with_article
@@ -59,6 +60,7 @@ class CompileRequest:
         check_all(OPTIONS, self.options, "the option ")
         if self.picture is not None:
             check_picture(self.picture)
+        check_tensors("example_inputs", self.example_inputs)
         _ = self.parsed_constraints
         given = [n for n in ("example_inputs", "input_shape", "input_spec")
                  if getattr(self, n) is not None]  # fmt: skip

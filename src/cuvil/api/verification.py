@@ -17,6 +17,7 @@ from cuvil.api.judging import Notes, case_text, expected_of, judged, settled_by
 from cuvil.api.layer_check import check_layers_of
 from cuvil.api.path_check import check_paths
 from cuvil.api.source import Source
+from cuvil.api.tensors import as_array
 from cuvil.api.variant_check import in_turn, sizes_to_try
 from cuvil.errors import InputError, VerificationError
 from cuvil.errors.arguments import FLAG, NUMBER, check_all, of_type
@@ -26,7 +27,6 @@ from cuvil.ops.custom import CUSTOM
 from cuvil.passes.pipeline import PassOptions
 from cuvil.reference.interpreter import run_module
 from cuvil.runners.built import Built
-from cuvil.runtime.arrays import is_torch_tensor
 from cuvil.runtime.artifact import Artifact
 from cuvil.verify.bisect import Culprit, bisect_build, bisect_meaning
 from cuvil.verify.branches import reach_branches, with_loop_sizes
@@ -236,23 +236,13 @@ def named_inputs(artifact: Artifact | Built, inputs: Any) -> dict[str, Array]:
     """Inputs as a dict by name, from a dict, a tuple in order, or a single one."""
     names = [s.name for s in artifact.inputs]
     if isinstance(inputs, Mapping):
-        return {k: _as_array(v) for k, v in inputs.items()}
+        return {k: as_array(f"input {k!r}", v) for k, v in inputs.items()}
     values = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
     if len(values) != len(names):
         raise InputError(
             f"the model has {counted(len(names), 'input')}; {were_given(len(values))}"
         )
-    return {n: _as_array(v) for n, v in zip(names, values)}
-
-
-def _as_array(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return value
-    if is_torch_tensor(value):
-        from cuvil.frontends.torch_export.weights import to_numpy
-
-        return to_numpy(value)  # bfloat16 too, which NumPy can't take from a tensor
-    return np.asarray(value)
+    return {n: as_array(f"input {n!r}", v) for n, v in zip(names, values)}
 
 
 def _compare_all(

@@ -223,9 +223,9 @@ def _view_torch(value: Any, slot: Slot) -> View:
         raise InputError(f"{slot} has layout {value.layout}", hint="pass tensor.to_dense()")
     if value.dtype is not torch_dtype(slot):
         raise wrong_dtype(slot, str(value.dtype), f".to(torch.{_TORCH_NAMES[slot.element]})")
-    if value.requires_grad:
-        value = value.detach()
     try:
+        if value.requires_grad:
+            value = value.detach()
         if not value.is_contiguous() or value.is_neg():
             value = value.resolve_neg().contiguous()
         address = value.data_ptr()
@@ -234,7 +234,7 @@ def _view_torch(value: Any, slot: Slot) -> View:
             address = value.data_ptr()
         missing = address == 0 and value.numel() > 0  # such as zeros that are not stored
         view = View(address, value.shape, value, True)
-    except RuntimeError as error:
+    except (RuntimeError, ValueError) as error:  # the latter of parameters without a shape yet
         raise _without_memory(value, slot, f": {error}") from None
     if missing:
         raise _without_memory(value, slot)
@@ -292,6 +292,8 @@ def view_output(value: Any, slot: Slot, shape: tuple[int, ...]) -> View:
     """
     if is_torch_tensor(value):
         torch = sys.modules["torch"]
+        if getattr(value, "is_nested", False):
+            raise InputError(f"out for {slot} is a nested tensor", hint="pass an ordinary tensor")
         ready = value.is_cpu and value.layout is torch.strided
         ready = ready and value.is_contiguous() and not value.is_neg()
         ready = ready and not value.requires_grad
@@ -313,7 +315,21 @@ def view_output(value: Any, slot: Slot, shape: tuple[int, ...]) -> View:
         )
     if isinstance(value, np.ndarray):
         return View(address_of(value), shape, value)
-    return View(value.data_ptr(), shape, value, True)
+    return View(_place_of(value, slot), shape, value, True)
+
+
+def _place_of(value: Any, slot: Slot) -> int:
+    """Where an output tensor's memory is. Raises InputError for one that has none of its own."""
+    try:
+        address = int(value.data_ptr())
+    except RuntimeError:
+        address = 0
+    if address == 0 and value.numel() > 0:
+        raise InputError(
+            f"out for {slot} ({type(value).__name__}) has no memory to write to",
+            hint="pass an ordinary tensor",
+        )
+    return address
 
 
 def complex_of(parts: Any) -> Any:

@@ -117,7 +117,7 @@ class _Model:
         function = self.function
         self._block(self.scope, function.body)
         outputs = self._outputs()
-        _drop_unread(self.scope, set(function.output_names))
+        _drop_unread(self.scope, {info.name for info in outputs})
         read = set(_read_by(self.scope.nodes))
         weights, small = [], []
         for key, array in self.constants.arrays.items():
@@ -133,9 +133,14 @@ class _Model:
         return helper.make_graph(self.scope.nodes, _plain(name), inputs, outputs, small), weights
 
     def _outputs(self) -> list[ValueInfoProto]:
-        """Each result under its own name."""
+        """Each result under its own name, or a similar one where an input has it."""
         found = []
         for name, value in zip(self.function.output_names, self.function.outputs, strict=True):
+            if name in self.function.input_names:  # a name is one tensor's
+                if self.scope.name(value) == name:
+                    found.append(value_info(name, value.type))
+                    continue
+                name = self.scope.names.fresh(name)
             self.scope.nodes.append(helper.make_node("Identity", [self.scope.name(value)], [name]))
             found.append(value_info(name, value.type))
         return found

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch.export import ExportedProgram
 
-from cuvil.errors import InvalidModelError
+from cuvil.errors import InputError, InvalidModelError
 from cuvil.ir.types import BF16, DTYPES, DType, dtype_of
 
 Array = np.ndarray[Any, Any]
@@ -49,6 +49,10 @@ def to_numpy(tensor: torch.Tensor) -> Array:
 def to_tensor(array: Array) -> torch.Tensor:
     """The array's data as a tensor of its own; the inverse of :func:`to_numpy`."""
     plain = np.array(array, order="C")
+    if plain.dtype.kind == "c":
+        return torch.from_numpy(plain)
+    if plain.dtype.kind in "OSUVMm" and plain.dtype.isbuiltin != 2:  # 2: of ml_dtypes
+        raise InputError(f"torch has no tensors of NumPy's {plain.dtype}", hint="pass numbers")
     dtype = dtype_of(plain.dtype)
     if dtype == BF16 or dtype.is_narrow:
         found = next((k for k, v in _DTYPES.items() if v == dtype), None)
