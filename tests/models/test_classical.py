@@ -160,3 +160,18 @@ def test_lightgbm(kind: str) -> None:
     proto = onnxmltools.convert_lightgbm(model, initial_types=types, target_opset=15)
     found = next(iter(_check(proto, {"x": x[:70]}).values()))
     np.testing.assert_allclose(found.ravel(), model.predict(x[:70]), rtol=1e-3, atol=1e-2)
+
+
+def test_neighbours_of_rows_with_holes() -> None:
+    """The conversion has branches of two ranks, of which the rest fits one: a row without any
+    number leads to the other, where onnxruntime fails too."""
+    x = _holes(_regression()[0][:, :4])
+    model = impute.KNNImputer(n_neighbors=2).fit(x[20:80])
+    proto = skl2onnx.to_onnx(model, x[:1])
+    compiled = cuvil.compile(proto)
+    rows = x[~np.isnan(x).all(1)][:60]
+    for given in (rows, rows[:1], np.nan_to_num(rows)):
+        np.testing.assert_allclose(compiled(given), model.transform(given), rtol=1e-5)
+    rows[3] = np.nan
+    with pytest.raises(cuvil.ShapeConstraintError, match="its branches differ: output 1 has rank"):
+        compiled(rows)

@@ -25,6 +25,10 @@ class Inline(Protocol):
         """What could not be translated so far."""
         ...
 
+    def first(self, usual: bool) -> bool:
+        """Whether the first of two branches is the one to compile, where only one can be."""
+        ...
+
     def __call__(self, graph: Any, given: Mapping[str, Item | None]) -> list[Item | None]: ...
 
 

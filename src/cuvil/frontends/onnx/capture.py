@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from onnx import ModelProto, TensorProto, ValueInfoProto
 
 from cuvil.errors import InputError, InvalidModelError, UnsupportedNode, UnsupportedOpError
 from cuvil.frontends.emitter import Emitter
+from cuvil.frontends.onnx.choices import Choices, with_choices
 from cuvil.frontends.onnx.declared import check_declared
 from cuvil.frontends.onnx.dims import Given, InputDims
 from cuvil.frontends.onnx.load import load_model, opset_table
@@ -63,15 +65,32 @@ def capture_onnx(
     UnsupportedOpError with every node that can't be translated.
     """
     model, folder = load_model(source)
+    given = _Given(
+        dynamic or {}, constraints, input_shapes or {}, fixed_inputs or {}, input_contents or {}
+    )
+    return with_choices(lambda choices: _captured(model, folder, given, choices))
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What the caller says of the inputs."""
+
+    dynamic: Mapping[str, Mapping[int, str | Dim]]
+    constraints: Sequence[str | Constraint]
+    shapes: Shapes
+    fixed: Mapping[str, np.ndarray[Any, Any] | None]
+    contents: Contents
+
+
+def _captured(model: ModelProto, folder: str | None, given: _Given, choices: Choices) -> Module:
     emitter = Emitter({})
-    context = Context(emitter, folder, model)
-    strings = string_part(model, input_shapes or {}, dynamic or {}, fixed_inputs or ())
+    context = Context(emitter, folder, model, choices)
+    strings = string_part(model, given.shapes, given.dynamic, given.fixed)
     inputs = _Inputs(
-        model, context, dynamic or {}, input_shapes or {}, fixed_inputs or {}, strings,
-        input_contents or {},
+        model, context, given.dynamic, given.shapes, given.fixed, strings, given.contents
     )  # fmt: skip
     scope = Scope(context, model.graph, inputs.declare(), None)
-    asked = inputs.dims.constraints(constraints)
+    asked = inputs.dims.constraints(given.constraints)
     graph_names = [value.name for value in model.graph.output]
     names = [n for n in graph_names if strings is None or n not in strings.outputs]
     graph = model.graph if strings is None else strings.rest(model.graph)
@@ -83,14 +102,15 @@ def capture_onnx(
     made = dict(zip(names, outputs, strict=True))
     learned = emitter.context
     warn_of_stretching(learned.constraints, asked, learned.symbols, inputs.dims.origins)
+    as_declared = not (given.dynamic or given.shapes)
     facts = {
         "frontend": "onnx",
         "opset": opset_table(model.opset_import)[""],
         "producer": f"{model.producer_name} {model.producer_version}".strip(),
         "dims": inputs.dims.originals, "origins": inputs.dims.origins,
-        "fixed_inputs": sorted(fixed_inputs or ()),
+        "fixed_inputs": sorted(given.fixed),
         "contents": _counts(made),
-        "notes": context.notes + check_declared(model.graph, made, not (dynamic or input_shapes)),
+        "notes": context.notes + check_declared(model.graph, made, as_declared),
     }  # fmt: skip
     call = _host_call(context, inputs, strings, graph_names, made)
     return emitter.finish(

@@ -9,6 +9,7 @@ from onnx import ModelProto
 
 from cuvil.errors import InvalidModelError, UnsupportedNode
 from cuvil.frontends.emitter import Emitter
+from cuvil.frontends.onnx.choices import Choices
 from cuvil.frontends.onnx.knowledge import Knowledge
 from cuvil.frontends.onnx.node import Item
 from cuvil.frontends.onnx.texts import TextPart, Texts
@@ -20,7 +21,9 @@ MAX_NODES = 1_000_000
 class Context:
     """What the translation of one model shares: the emitter, functions, findings."""
 
-    def __init__(self, emitter: Emitter, folder: str | None, model: ModelProto) -> None:
+    def __init__(
+        self, emitter: Emitter, folder: str | None, model: ModelProto, choices: Choices
+    ) -> None:
         self.e = emitter
         self.folder = folder
         self.knowledge = Knowledge(emitter)
@@ -30,6 +33,7 @@ class Context:
         self.problems: list[UnsupportedNode] = []
         self.notes: list[str] = []
         self.words = TextPart()
+        self.choices = choices
         self.translated = 0
 
     def count_node(self) -> None:

@@ -61,7 +61,7 @@ def _if(n: Node, inline: Inline) -> Sequence[Item | None]:
     if sizes is None:
         raise Refused(why, "let both branches give the same kind of result")
     del inline.problems[problems:]
-    first = made[1] is None or (made[0] is not None and sizes.relation != "!=")
+    first = made[1] is None or (made[0] is not None and inline.first(sizes.relation != "!="))
     return _only(n, inline, branches[0 if first else 1], sizes, first, why)
 
 

@@ -222,5 +222,8 @@ class _Inliner:
     def problems(self) -> list[UnsupportedNode]:
         return self.walker.context.problems
 
+    def first(self, usual: bool) -> bool:
+        return self.walker.context.choices.take(self.label, usual)
+
     def __call__(self, graph: Any, given: Mapping[str, Item | None]) -> list[Item | None]:
         return self.walker.subgraph(self.frame, self.label, graph, given)
