@@ -10,7 +10,8 @@ import numpy as np
 from cuvil.frontends.onnx_export.maps import WIDE, Body, Map, Writer, known
 from cuvil.frontends.onnx_export.scope import Scope
 from cuvil.ir.core import Op
-from cuvil.ir.types import BOOL, DTYPES, F16, F32, DType
+from cuvil.ir.types import BF16, BOOL, DTYPES, F16, F32, DType
+from cuvil.ops.rounded import ROUNDED
 
 
 def _trunc(s: Scope, op: Op, t: DType, a: list[str]) -> str:
@@ -221,6 +222,18 @@ _BODIES: Mapping[str, Body] = {
     "div": _div, "fmod": _fmod, "mod": _mod, "floordiv": _floordiv, "pow": _pow,
     "shl": _shift, "shr": _shift,
 }  # fmt: skip
+
+
+def _rounded(body: Body) -> Writer:
+    """The writer of an activation of f32 that gives bf16."""
+
+    def write(scope: Scope, op: Op) -> list[str]:
+        return [scope.cast(body(scope, op, F32, [scope.name(op.operands[0])]), F32, BF16)]
+
+    return write
+
+
 WRITERS: Mapping[str, Writer] = {
-    name: Map(body, WIDE) for name, body in _BODIES.items()
+    **{name: Map(body, WIDE) for name, body in _BODIES.items()},
+    **{bf16: _rounded(_BODIES[name]) for name, bf16 in ROUNDED.items()},
 }
