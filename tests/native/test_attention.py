@@ -118,6 +118,15 @@ def reference(c: Case) -> npt.NDArray[np.float64]:
     return weights @ v
 
 
+def far_apart(q_len: int) -> Case:
+    """Scores that are ever larger, so that each block rescales."""
+    case = make(1, 1, q_len, 1200, 8, scale=1.0)
+    case.k[:] = 0
+    case.k[0, 0, :, 0] = np.linspace(-300, 300, 1200)
+    case.q[:] = 1
+    return case
+
+
 def run(lib: ctypes.CDLL, c: Case, pool: int | None = None, threads: int = 1) -> F32:
     batch, heads, q_len, dim = c.q.shape
     kv_len, v_dim = c.k.shape[2], c.v.shape[3]
@@ -246,11 +255,7 @@ def test_nan_and_inf_stay_in_their_rows(lib: ctypes.CDLL, q_len: int, bad: float
 
 @pytest.mark.parametrize("q_len", [1, 20])
 def test_scores_far_apart(lib: ctypes.CDLL, q_len: int) -> None:
-    case = make(1, 1, q_len, 1200, 8, scale=1.0)
-    case.k[:] = 0
-    case.k[0, 0, :, 0] = np.linspace(-300, 300, 1200)  # ever larger: each block rescales
-    case.q[:] = 1
-    check(lib, case)
+    check(lib, far_apart(q_len))
 
 
 def test_nothing_to_do(lib: ctypes.CDLL) -> None:

@@ -19,18 +19,6 @@ CODE = (
     WRAPPERS
     + r"""
 #include "conv_amx.hpp"
-static ConvArgs arguments(const int64_t* p, const float* x, const float* w, float* y,
-                          void* scratch, void* pool, void* copies) {
-  const int64_t *t = p + 4, *v = p + 10, *u = p + 16;
-  ConvArgs a = {};
-  a.n = p[0], a.c = p[1], a.oc = p[2], a.groups = p[3];
-  a.d = t[0], a.od = t[1], a.kd = t[2], a.sd = t[3], a.dd = t[4], a.pd = t[5];
-  a.h = v[0], a.oh = v[1], a.kh = v[2], a.sh = v[3], a.dh = v[4], a.ph = v[5];
-  a.w = u[0], a.ow = u[1], a.kw = u[2], a.sw = u[3], a.dw = u[4], a.pw = u[5];
-  a.x = x, a.w_packed = w, a.y = y, a.scratch = scratch, a.copies = copies;
-  a.pool = static_cast<Pool*>(pool);
-  return a;
-}
 // Whether segments were read in place.
 EXPORT int in_place(const int64_t* p, const float* x, const float* w, float* y, void* scratch,
                     void* pool, void* copies) {

@@ -66,19 +66,25 @@ EXPORT void gemm_half(const int64_t* p, const uint16_t* a, const uint16_t* b, fl
   gemm_bf16({p[0], p[1], p[2], p[3], a, p[4], p[5], b, p[6], c ? c : (float*)half, p[7], p[8], {},
              nullptr, finish, copies});
 }
-// p: n c oc groups, then for each axis d, h, w: input, output, kernel, stride, dilation, pad; and
-// epilogue. c counts pairs.
-EXPORT void conv(const int64_t* p, const float* x, const float* w, float* y, void* scratch,
-                 void* pool, void* copies) {
-  const Sink sink = {y, 0, p[2]};
+// p: n c oc groups, then for each axis d, h, w: input, output, kernel, stride, dilation, pad.
+// c counts pairs.
+static ConvArgs arguments(const int64_t* p, const float* x, const float* w, float* y,
+                          void* scratch, void* pool, void* copies) {
   const int64_t *t = p + 4, *v = p + 10, *u = p + 16;
   ConvArgs a = {};
   a.n = p[0], a.c = p[1], a.oc = p[2], a.groups = p[3];
   a.d = t[0], a.od = t[1], a.kd = t[2], a.sd = t[3], a.dd = t[4], a.pd = t[5];
   a.h = v[0], a.oh = v[1], a.kh = v[2], a.sh = v[3], a.dh = v[4], a.ph = v[5];
   a.w = u[0], a.ow = u[1], a.kw = u[2], a.sw = u[3], a.dw = u[4], a.pw = u[5];
-  a.x = x, a.w_packed = w, a.scratch = scratch, a.copies = copies;
+  a.x = x, a.w_packed = w, a.y = y, a.scratch = scratch, a.copies = copies;
   a.pool = static_cast<Pool*>(pool);
+  return a;
+}
+// p: as above, and epilogue.
+EXPORT void conv(const int64_t* p, const float* x, const float* w, float* y, void* scratch,
+                 void* pool, void* copies) {
+  const Sink sink = {y, 0, p[2]};
+  ConvArgs a = arguments(p, x, w, nullptr, scratch, pool, copies);
   if (p[22]) a.epilogue = {added, &sink};
   else a.y = y;
   conv_bf16(a);

@@ -3,18 +3,12 @@
 // they are rounded. Denormal elements and sums count as 0 on the unit.
 #pragma once
 #include "attention.hpp"
+#include "tile_amx.hpp"
 
 namespace cuvil {
 
 // As attention_f32, with a scratch of attention_bf16_scratch_bytes(...).
 void attention_bf16(const AttentionArgs& args);
-
-// Queries of a tile on the unit.
-constexpr int64_t ATTENTION_ROWS = 32;
-
-// Bytes of a row of n elements of bf16: an odd number of lines, which spreads rows over all sets of
-// a cache.
-constexpr int64_t attention_row_bytes(int64_t n) { return (attention_pad(n, 32) / 32 | 1) * 64; }
 
 // Per thread: packed keys and values; then for the rows of a tile the queries, the scores, their
 // weights, the running output, a tile, and two numbers each.
@@ -22,9 +16,9 @@ constexpr int64_t attention_unit_bytes(int64_t kv_len, int64_t head_dim, int64_t
                                        int64_t chosen = 0) {
   const int64_t keys = attention_pad(kv_len, 32), block = attention_block(kv_len, chosen);
   const int64_t packed = keys * (attention_pad(head_dim, 32) + attention_pad(v_dim, 32)) * 2;
-  const int64_t row = attention_row_bytes(head_dim) + attention_row_bytes(block) +
+  const int64_t row = amx_row_bytes((head_dim + 1) / 2) + amx_row_bytes(block / 2) +
                       (block + attention_pad(v_dim, 32) + NR + 2) * 4;
-  return packed + ATTENTION_ROWS * row;
+  return packed + AMX_ROWS * row;
 }
 constexpr int64_t attention_bf16_scratch_bytes(int64_t kv_len, int64_t head_dim, int64_t v_dim,
                                                int32_t threads, int64_t chosen = 0) {

@@ -12,8 +12,6 @@ namespace cuvil {
 // Bytes of copied rows that a thread keeps in its L2.
 constexpr int64_t AMX_GROUP_BYTES = 512 << 10;
 
-// Bytes of a copied row: an odd number of lines, which spreads rows over all sets of a cache.
-constexpr int64_t amx_row_bytes(int64_t pairs) { return ((pairs + 15) / 16 | 1) * 64; }
 constexpr int64_t amx_group_rows(int64_t pairs) {
   const int64_t rows = AMX_GROUP_BYTES / amx_row_bytes(pairs) / 32 * 32;
   return rows > 32 ? rows : 32;

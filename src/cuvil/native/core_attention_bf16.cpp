@@ -3,7 +3,6 @@
 
 #include "attention_rows.hpp"
 #include "pair_output.hpp"
-#include "tile_amx.hpp"
 
 namespace cuvil {
 #if CUVIL_AMX
@@ -87,16 +86,16 @@ struct Workspace {
     };
     keys = reinterpret_cast<float*>(take(length * dim * 2));
     values = reinterpret_cast<float*>(take(length * width * 2));
-    queries = take(ATTENTION_ROWS * attention_row_bytes(dim));
-    weights = take(ATTENTION_ROWS * attention_row_bytes(block));
-    scores = reinterpret_cast<float*>(take(ATTENTION_ROWS * block * 4));
-    total = reinterpret_cast<float*>(take(ATTENTION_ROWS * width * 4));
-    tile = reinterpret_cast<float*>(take(ATTENTION_ROWS * NR * 4));
-    state = reinterpret_cast<RowState*>(take(ATTENTION_ROWS * sizeof(RowState)));
+    queries = take(AMX_ROWS * amx_row_bytes(dim / 2));
+    weights = take(AMX_ROWS * amx_row_bytes(block / 2));
+    scores = reinterpret_cast<float*>(take(AMX_ROWS * block * 4));
+    total = reinterpret_cast<float*>(take(AMX_ROWS * width * 4));
+    tile = reinterpret_cast<float*>(take(AMX_ROWS * NR * 4));
+    state = reinterpret_cast<RowState*>(take(AMX_ROWS * sizeof(RowState)));
   }
 
-  AmxRows query_rows() const { return {queries, attention_row_bytes(dim)}; }
-  AmxRows weight_rows() const { return {weights, attention_row_bytes(block)}; }
+  AmxRows query_rows() const { return {queries, amx_row_bytes(dim / 2)}; }
+  AmxRows weight_rows() const { return {weights, amx_row_bytes(block / 2)}; }
 };
 
 // Scores of a block's keys; columns up to whole panels are written.
@@ -127,7 +126,7 @@ CUVIL_INLINE void gather_row(const Head& h, const Workspace& w, int64_t i, int64
 void attend_tile(const Head& h, const Workspace& w, int64_t i0, int64_t mr) {
   const AttentionArgs& a = h.args;
   const int64_t end = h.visible(i0 + mr - 1);
-  float keep[ATTENTION_ROWS];
+  float keep[AMX_ROWS];
   for (int64_t r = 0; r < mr; ++r) {
     round_row(w.queries + r * w.query_rows().row_bytes, h.q + (i0 + r) * a.q_row, a.head_dim);
     w.state[r] = {kNegInf, 0.0f};
@@ -165,8 +164,8 @@ void attend_unit(const AttentionArgs& a, const Plan& plan, int64_t unit, int32_t
   amx_begin();
   for (int64_t g = 0; g < plan.group; ++g) {
     const Head h(a, u.batch, u.head + g);
-    for (int64_t i = u.begin; i < u.end; i += ATTENTION_ROWS)
-      attend_tile(h, w, i, min64(ATTENTION_ROWS, u.end - i));
+    for (int64_t i = u.begin; i < u.end; i += AMX_ROWS)
+      attend_tile(h, w, i, min64(AMX_ROWS, u.end - i));
   }
   amx_end();
 }

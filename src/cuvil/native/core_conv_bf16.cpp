@@ -21,9 +21,6 @@ struct PairPixels : PixelRows {
 
 namespace {
 
-// A matrix product reads rows in place that are whole steps of a matrix unit, so many pairs.
-constexpr int64_t STEP_PAIRS = 16;
-
 // A product of all pixels, as if they were one line.
 ConvArgs as_line(const ConvArgs& a, int64_t pixels) {
   ConvArgs line = a;
@@ -38,7 +35,8 @@ void conv_bf16(const ConvArgs& a) {
   const int64_t pixels = a.n * a.od * a.oh * a.ow, og = a.oc / a.groups, cg = a.c / a.groups;
   if (pixels <= 0 || og <= 0) return;
   if (is_matrix_product(a)) {
-    if (a.c % STEP_PAIRS && conv_amx(as_line(a, pixels))) return;
+    // A matrix product reads rows in place that are whole steps.
+    if (a.c % AMX_STEP_PAIRS && conv_amx(as_line(a, pixels))) return;
     gemm_bf16({1, pixels, og, 2 * cg, reinterpret_cast<const uint16_t*>(a.x), 0, 2 * cg,
                reinterpret_cast<const uint16_t*>(a.w_packed), 0, a.y, 0, og, a.epilogue, a.pool,
                a.finish, a.copies});

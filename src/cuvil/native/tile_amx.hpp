@@ -11,12 +11,19 @@
 #define CUVIL_AMX 0
 #endif
 
-#if CUVIL_AMX
 namespace cuvil {
 
 constexpr int64_t AMX_ROWS = 32;        // rows of a tile of sums
 constexpr int64_t AMX_STEP_BYTES = 64;  // of a row in one step: 32 elements
 constexpr int64_t AMX_STEP_PAIRS = 16;
+
+// Bytes of a copied row: an odd number of lines, which spreads rows over all sets of a cache.
+constexpr int64_t amx_row_bytes(int64_t pairs) { return ((pairs + 15) / 16 | 1) * 64; }
+
+}  // namespace cuvil
+
+#if CUVIL_AMX
+namespace cuvil {
 
 // Whether this process may use the unit; asks the system once.
 bool amx_ready();

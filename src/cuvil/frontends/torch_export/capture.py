@@ -208,13 +208,13 @@ class _Capture:
         if converter.refused:
             return converter, None
         results = results[len(results) - _user_outputs(program) :]
-        facts = {"frontend": "torch", "model": traced.model_name}
+        facts: dict[str, Any] = {"frontend": "torch", "model": traced.model_name}
         if has_unchecked(program):
-            facts["unchecked"] = True  # type: ignore[assignment]
+            facts["unchecked"] = True
         if naming.origins():
-            facts["origins"] = naming.origins()  # type: ignore[assignment]
+            facts["origins"] = naming.origins()
         if traced.notes:
-            facts["notes"] = traced.notes  # type: ignore[assignment]
+            facts["notes"] = traced.notes
         sizes = self._sizes(naming)
         for extra in naming.symbols.assumed:
             if extra.symbols() <= sizes.keys() and not extra.holds(sizes):
