@@ -157,8 +157,8 @@ def test_depthwise_of_generated_shapes(native: Convolutions, seed: int) -> None:
     rng = np.random.default_rng(seed)
     s = generated(rng, 1)
     if seed % 3:  # the specialised windows
-        k, stride = int(rng.choice([3, 5])), int(rng.choice([1, 2]))
-        s = replace(s, kh=k, kw=k, sh=stride, sw=stride, dh=1, dw=1, h=s.h + k, w=s.w + k)
+        k, sh, sw = int(rng.choice([3, 5])), int(rng.choice([1, 2, 3])), int(rng.choice([1, 2]))
+        s = replace(s, kh=k, kw=k, sh=sh, sw=sw, dh=1, dw=1, h=s.h + k, w=s.w + k)
     if seed % 7 == 0:
         s = replace(s, w=1, kw=1, pw=0, end_w=0, h=s.h + 20)
     channels = int(rng.choice([1, 3, 8, 15, 16, 17, 33, 64, 129, 150, 257, 300]))

@@ -47,25 +47,26 @@ CUVIL_INLINE void each_piece(const OutputRow& row, int64_t ox, const Body& body)
   }
 }
 
-template <int KH, int KW, int SH, int SW>
+// K x K taps, none between which is left out; any step from row to row.
+template <int K, int SW>
 struct FixedWindow {
   const OutputRow& row;
-  const float* lines[KH];
+  const float* lines[K];
 
   explicit FixedWindow(const OutputRow& of) : row(of) {
-    for (int i = 0; i < KH; ++i) {
+    for (int i = 0; i < K; ++i) {
       const int64_t base = row.input_row(0, i);
       lines[i] = base >= 0 ? row.a.x + base : nullptr;
     }
   }
   template <int PX>
   void pixels(int64_t ox) const {
-    constexpr int COLUMNS = (PX - 1) * SW + KW;
+    constexpr int COLUMNS = (PX - 1) * SW + K;
     const DepthwiseArgs& a = row.a;
-    const float* table[KH * COLUMNS];
-    window_table<COLUMNS>({lines, a.w, a.c, row.zeros}, KH, ox * SW - a.pw, table);
+    const float* table[K * COLUMNS];
+    window_table<COLUMNS>({lines, a.w, a.c, row.zeros}, K, ox * SW - a.pw, table);
     each_piece<PX>(row, ox, [&](const Piece& part) {
-      shared_columns<KH, KW, SW, PX>(table, a.w_packed, a.c, part);
+      shared_columns<K, K, SW, PX>(table, a.w_packed, a.c, part);
     });
   }
 };
@@ -145,17 +146,6 @@ void convolve(const DepthwiseArgs& a) {
 
 }  // namespace
 
-template <int KH, int KW, int SH, int SW>
-void depthwise_f32(const DepthwiseArgs& a) {
-  if (a.c < VL) convolve<AnyWindow>(a);
-  else convolve<FixedWindow<KH, KW, SH, SW>>(a);
-}
-
-template void depthwise_f32<3, 3, 1, 1>(const DepthwiseArgs&);
-template void depthwise_f32<3, 3, 2, 2>(const DepthwiseArgs&);
-template void depthwise_f32<5, 5, 1, 1>(const DepthwiseArgs&);
-template void depthwise_f32<5, 5, 2, 2>(const DepthwiseArgs&);
-
 void depthwise_conv_f32(const DepthwiseArgs& args) {
   DepthwiseArgs a = args;
   if (a.w == 1 && a.kw == 1 && a.pw == 0 && a.ow == 1) {  // a column: walk along it, not across
@@ -165,11 +155,11 @@ void depthwise_conv_f32(const DepthwiseArgs& args) {
     a.sw = a.sh, a.dw = a.dh;
     a.pw = a.ph, a.ph = 0;
   }
-  const bool dense = a.kd == 1 && a.dh == 1 && a.dw == 1 && a.sh == a.sw && a.kh == a.kw;
-  if (dense && a.kh == 3 && a.sh == 1) return depthwise_f32<3, 3, 1, 1>(a);
-  if (dense && a.kh == 3 && a.sh == 2) return depthwise_f32<3, 3, 2, 2>(a);
-  if (dense && a.kh == 5 && a.sh == 1) return depthwise_f32<5, 5, 1, 1>(a);
-  if (dense && a.kh == 5 && a.sh == 2) return depthwise_f32<5, 5, 2, 2>(a);
+  const bool fixed = a.kd == 1 && a.dh == 1 && a.dw == 1 && a.kh == a.kw && a.c >= VL;
+  if (fixed && a.kh == 3 && a.sw == 1) return convolve<FixedWindow<3, 1>>(a);
+  if (fixed && a.kh == 3 && a.sw == 2) return convolve<FixedWindow<3, 2>>(a);
+  if (fixed && a.kh == 5 && a.sw == 1) return convolve<FixedWindow<5, 1>>(a);
+  if (fixed && a.kh == 5 && a.sw == 2) return convolve<FixedWindow<5, 2>>(a);
   convolve<AnyWindow>(a);
 }
 
