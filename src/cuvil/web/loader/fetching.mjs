@@ -87,29 +87,28 @@ async function compile(url, { signal }, expected) {
   }
 }
 
-// The weights' bytes as they come, from the browser's cache where they were loaded before.
+// The weights' bytes as they come, from the browser's cache where they were stored before. Where they
+// weren't, `keep` stores what it is given.
 async function openWeights(url, options) {
   const { hash } = MODEL.weights,
     prefix = `${url}?cuvil=`,
     key = prefix + hash;
   const wanted = options.cache !== false && url.protocol !== "file:" && globalThis.caches;
   const store = wanted ? await caches.open("cuvil").catch(() => null) : null; // none in private windows
-  let response = await store?.match(key),
-    stored = null;
-  if (!response) {
-    // What is stored here needn't be in the browser's other cache too, which takes its time.
-    response = await request(url, options.signal, {}, store ? "no-store" : "default");
-    stored = store
-      ?.put(key, response.clone())
-      .then(() => forget(store, prefix, key))
-      .catch(() => {}); // no room
-  }
+  const stored = await store?.match(key);
+  // What will be stored here needn't be in the browser's other cache too, which takes its time.
+  const kind = store ? "no-store" : "default";
+  const response = stored ?? (await request(url, options.signal, {}, kind));
   const fault = async (what) => {
-    await stored; // else it would be there again
-    await store?.delete(key);
+    await store?.delete(key); // else it would be there again
     return new CuvilError(`the file ${url} ${what}; ${SAVE_AGAIN}`, "WEIGHTS");
   };
-  return { chunks: chunksOf(response.body), fault };
+  const keep = (body) =>
+    store
+      .put(key, new Response(body))
+      .then(() => forget(store, prefix, key))
+      .catch(() => {}); // no room
+  return { chunks: chunksOf(response.body), fault, keep: store && !stored ? keep : null };
 }
 
 async function forget(store, prefix, key) {

@@ -1,4 +1,5 @@
 const DISPOSED = "the model was disposed of; load it again";
+const KEEP_AFTER_MS = 1000;
 
 class Model {
   static async start(options) {
@@ -18,6 +19,7 @@ class Model {
       if (threads > 1) await model._startThreads(module, threads, scriptOf(options, base));
       options.signal?.throwIfAborted();
       model._open();
+      if (weights) model._keep((await weights).keep);
     } catch (error) {
       model.dispose();
       throw error;
@@ -109,6 +111,20 @@ class Model {
         throw await opened.fault("was altered or damaged");
     }
     this._weights = at;
+  }
+
+  // Puts the weights into the browser's cache, for which nobody waits: it takes as long as loading.
+  _keep(keep) {
+    const { bytes } = MODEL.weights;
+    let done = 0;
+    const pull = (controller) => {
+      if (!this._memory) return controller.error(new CuvilError(DISPOSED));
+      const end = Math.min(bytes, done + LEAST);
+      controller.enqueue(this._bytes(this._weights + done, end - done).slice());
+      done = end;
+      if (done === bytes) controller.close();
+    };
+    if (keep) setTimeout(() => this._memory && keep(new ReadableStream({ pull })), KEEP_AFTER_MS);
   }
 
   async _startThreads(module, threads, script) {
