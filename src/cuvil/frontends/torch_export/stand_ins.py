@@ -170,16 +170,23 @@ class _KeptWhole(TorchFunctionMode):
 @contextmanager
 def symbolic_functions() -> Iterator[None]:
     """Inside, and in this thread, torch.nn's recurrent layers and max_pool1d keep their sizes
-    symbolic. Packed sequences are refused."""
+    symbolic, and its transformers take masks as they come. Packed sequences are refused."""
     kept = routes()
     recurrent = {name: _routed(name) for name in _SCHEMAS}
     with (
         replaced(torch.nn.functional, {name: kept[function] for name, function in INNER.items()}),
         replaced(torch._VF, recurrent | dict.fromkeys(_PACKED, _refuse_packed)),
         replaced(torch, {"max_pool1d": _max_pool1d}),
+        replaced(torch.nn.modules.transformer, {"_detect_is_causal_mask": _causal_as_said}),
         _KeptWhole(),
     ):
         yield
+
+
+def _causal_as_said(mask: Any, is_causal: bool | None = None, size: int | None = None) -> bool:
+    """Whether a mask is called causal. Torch looks at its values where nobody says so, only to
+    choose a faster kernel: the mask itself does the same."""
+    return is_causal is True
 
 
 def _from_front(function: Callable[..., Any], input: torch.Tensor, **options: Any) -> Any:
