@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import cuvil
-from cuvil.errors import InvalidModelError, UnsupportedOpError
+from cuvil.errors import InputError, InvalidModelError, UnsupportedOpError
 from cuvil.frontends.torch_export import capture_torch
 from tests.frontends.torch_helper import Fn, assert_same, check, interpret, tensors_of
 
@@ -249,3 +249,34 @@ def test_results_with_torchs_names() -> None:
     assert isinstance(found, torch.return_types.topk)
     assert found.values.tolist() == [3.0, 2.0] and found.indices.tolist() == [0, 2]
     assert isinstance(rest["m"], torch.return_types.max) and rest["m"].values.item() == 3.0
+
+
+class _Optional(torch.nn.Module):
+    def forward(
+        self, x: torch.Tensor, mask: torch.Tensor | None = None, k: int = 2, *, flag: bool = True
+    ) -> torch.Tensor:
+        found = x * k if mask is None else x * k + mask
+        return found if flag else -found
+
+
+def test_what_was_left_at_its_default_may_be_given_it() -> None:
+    x, model = torch.randn(3), _Optional()
+    with cuvil.compile(model, (x,), cache=False) as artifact:
+        for given, named in (
+            ((x,), {}), ((x, None), {}), ((x, None, 2), {}), ((), {"x": x, "k": 2}),
+            ((x,), {"flag": True, "mask": None}),
+        ):  # fmt: skip
+            assert torch.equal(artifact(*given, **named), model(*given, **named))
+        for given, named, message in (
+            ((x, x), {}, "mask was None when the model was compiled"),
+            ((x, None, 3), {}, "k was 2 when the model was compiled"),
+            ((x,), {"flag": False}, "flag was True when the model was compiled"),
+            ((x, None), {"mask": None}, "argument 'mask' was given twice"),
+            ((x, None, 2, True), {}, "the model has 1 input; 4 were given"),
+            ((x,), {"size": 2}, "there is no input 'size'"),
+        ):
+            with pytest.raises(InputError, match=message):
+                artifact(*given, **named)
+    with cuvil.compile(model, (x, x), cache=False) as artifact:
+        assert torch.equal(artifact(x, mask=x, k=2), model(x, x))
+        assert torch.equal(artifact(x, x, 2, flag=True), model(x, x))

@@ -152,6 +152,8 @@ def test_a_file_names_no_class_that_is_not_harmless(module: str, name: str) -> N
         ({"outputs": node("dataclass", leaf(0), fields=["a"])}, "does not say its class"),
         ({"outputs": 5}, "not an object"),
         ({"parameters": 5}, "parameters are not names"),
+        ({"defaults": {"kind": "none"}}, "the defaults are no dict"),
+        ({"defaults": node("dict", leaf(0), keys=["k"])}, "there is no tensor 0"),
     ],
 )
 def test_malformed_trees(call: Any, message: str) -> None:

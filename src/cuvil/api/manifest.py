@@ -32,7 +32,7 @@ def call_of(module: Module) -> dict[str, Any] | None:
     """How flat inputs and outputs lie in the user's call, as runtime/tree.py reads it.
 
     Arguments that were given by keyword may be given by position too, where the model takes them
-    so; a parameter left out in the example stays left out.
+    so; a parameter left out in the example stays left out, or is given its default.
     """
     call = {key: value for key, value in module.call.items() if key != "host"}
     if not call:
@@ -50,6 +50,12 @@ def call_of(module: Module) -> dict[str, Any] | None:
     found["parameters"] = names[: len(items)]
     if rest:
         found["kwargs"] = {"kind": "dict", "keys": list(rest), "items": list(rest.values())}
+    given = {*found["parameters"], *rest}
+    defaults = {k: v for k, v in call.get("defaults", {}).items() if k not in given}
+    if defaults:
+        nodes = [_NONE if v is None else {"kind": "const", "value": v} for v in defaults.values()]
+        found["defaults"] = {"kind": "dict", "keys": list(defaults), "items": nodes}
+        found["more"] = names[len(items) :]
     return found
 
 

@@ -24,13 +24,19 @@ class Called(Described):
         self._inputs = tuple(Slot.of(s, "input") for s in signature.inputs)
         self._outputs = tuple(Slot.of(s, "output") for s in signature.outputs)
         self._nested = tree if tree is not None and tree.nested else None
+        self._optional = tree if tree is not None and tree.defaults else None
         self._rebuild = tree.rebuild if tree is not None and tree.outputs is not None else None
         names = [slot.name for slot in self._inputs]
         self._take = taker(names)
         self._parameters = list(tree.parameters) if tree and tree.parameters else names
         self._count = len(self._inputs)
+        nested = self._nested
+        items = nested.args["items"] if nested is not None and nested.args is not None else names
+        self._positional = len(items)
 
     def _arrange(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+        if self._optional is not None and (kwargs or len(args) > self._positional):
+            args, kwargs = self._optional.without_defaults(args, kwargs, self._positional)
         if self._nested is not None:
             return tuple(self._nested.flatten(args, kwargs))
         if len(args) > self._count:

@@ -4,6 +4,9 @@
 
 - ``args``: a "tuple" node, one item a positional parameter; ``parameters``: their names
 - ``kwargs``: a "dict" node, one item a keyword parameter
+- ``defaults``: a "dict" node of "none" and "const" ones: parameters that the model was compiled
+  without, each of which a call may still give its default; ``more``: the names of the positional
+  ones after ``parameters``
 - ``outputs``: the node of the result
 
 A node is ``{"kind": ...}`` with kind "leaf" (``index`` of the input or output), "none", "const"
@@ -77,13 +80,16 @@ class CallTree:
     """The nodes of a manifest's ``call``, checked; a part that says nothing special is None."""
 
     def __init__(
-        self, args: Any, kwargs: Any, outputs: Any, parameters: tuple[str, ...], inputs: int
-    ) -> None:
+        self, args: Any, kwargs: Any, outputs: Any, parameters: tuple[str, ...], inputs: int,
+        defaults: Mapping[str, Any], more: tuple[str, ...],
+    ) -> None:  # fmt: skip
         self.args = args
         self.kwargs = kwargs
         self.outputs = outputs
         self.parameters = parameters
+        self.defaults = defaults
         self._inputs = inputs
+        self._more = more
 
     @staticmethod
     def read(manifest: Manifest) -> CallTree | None:
@@ -96,6 +102,7 @@ class CallTree:
         kwargs = call.get("kwargs")
         result = call.get("outputs")
         names = call.get("parameters") or []
+        defaults, more = _defaults_of(call)
         seen: list[int] = []
         for node, kind in ((args, "tuple"), (kwargs, "dict")):
             if node is not None:
@@ -114,12 +121,30 @@ class CallTree:
                 names = []
         if result is not None and _is_plain_result(result, outputs):
             result = None
-        return CallTree(args, kwargs, result, tuple(names), inputs)
+        return CallTree(args, kwargs, result, tuple(names), inputs, defaults, more)
 
     @property
     def nested(self) -> bool:
         """Whether inputs must be flattened; otherwise positional arguments are the inputs."""
         return self.args is not None or self.kwargs is not None
+
+    def without_defaults(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], count: int
+    ) -> tuple[Sequence[Any], Mapping[str, Any]]:
+        """The arguments that the model was compiled with, of which ``count`` are positional.
+
+        Raises InputError where another one isn't the default that the model was compiled with.
+        """
+        further = dict(zip(self._more, args[count:]))
+        if len(args) > count + len(further) or not further.keys() <= self.defaults.keys():
+            return args, kwargs
+        twice = further.keys() & kwargs.keys()
+        if twice:
+            raise InputError(f"argument {min(twice)!r} was given twice")
+        further |= {name: kwargs[name] for name in kwargs if name in self.defaults}
+        for name, value in further.items():
+            _flatten(self.defaults[name], value, name, [])
+        return args[:count], {name: kwargs[name] for name in kwargs if name not in further}
 
     def flatten(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         """The model's inputs in order. Raises InputError where the call doesn't fit."""
@@ -157,6 +182,17 @@ class CallTree:
         if self.outputs is None:
             return outputs[0] if len(outputs) == 1 else tuple(outputs)
         return _rebuild(self.outputs, outputs)
+
+
+def _defaults_of(call: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The nodes of ``defaults`` by name, and ``more``. Raises ArtifactError if malformed."""
+    node, more = call.get("defaults"), call.get("more") or []
+    if node is None:
+        return {}, ()
+    _check(node, 0, [], 0)
+    if node["kind"] != "dict" or not isinstance(more, list):
+        raise _malformed("the defaults are no dict, or more no list")
+    return dict(zip(node["keys"], node["items"])), tuple(more)
 
 
 def _malformed(why: str) -> ArtifactError:

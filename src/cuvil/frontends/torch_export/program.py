@@ -246,7 +246,12 @@ def _call_facts(model: torch.nn.Module, flat: _Flat) -> dict[str, Any]:
     facts["arg_names"] = [
         p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
     ]
+    facts["defaults"] = {p.name: p.default for p in parameters if _is_plain(p.default)}
     return facts
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or type(value) in (bool, int, float, str)
 
 
 def _export(
