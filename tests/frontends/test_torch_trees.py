@@ -262,19 +262,21 @@ class _Optional(torch.nn.Module):
 def test_what_was_left_at_its_default_may_be_given_it() -> None:
     x, model = torch.randn(3), _Optional()
     with cuvil.compile(model, (x,), cache=False) as artifact:
-        for given, named in (
+        calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
             ((x,), {}), ((x, None), {}), ((x, None, 2), {}), ((), {"x": x, "k": 2}),
             ((x,), {"flag": True, "mask": None}),
-        ):  # fmt: skip
+        ]  # fmt: skip
+        for given, named in calls:
             assert torch.equal(artifact(*given, **named), model(*given, **named))
-        for given, named, message in (
+        refused: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
             ((x, x), {}, "mask was None when the model was compiled"),
             ((x, None, 3), {}, "k was 2 when the model was compiled"),
             ((x,), {"flag": False}, "flag was True when the model was compiled"),
             ((x, None), {"mask": None}, "argument 'mask' was given twice"),
             ((x, None, 2, True), {}, "the model has 1 input; 4 were given"),
             ((x,), {"size": 2}, "there is no input 'size'"),
-        ):
+        ]
+        for given, named, message in refused:
             with pytest.raises(InputError, match=message):
                 artifact(*given, **named)
     with cuvil.compile(model, (x, x), cache=False) as artifact:

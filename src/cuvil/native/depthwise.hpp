@@ -5,9 +5,9 @@
 // outside x is a row of zeros that is multiplied like any other. 2-D: d = od = kd = 1; 1-D:
 // h = oh = kh = 1 as well (w = ow = kw = 1 is turned round to that).
 // Vectors run over channels, several output pixels of one row stay in registers, so that an input
-// loaded once serves every pixel whose window holds it. 3x3 and 5x5 with sw of 1 or 2, without dilation
-// or kd, have kernels of their own, everything else a loop over taps. Products are added in order of
-// (q, i, j).
+// loaded once serves every pixel whose window holds it. 3x3 and 5x5 with sw of 1 or 2, without
+// dilation or kd, have kernels of their own, everything else a loop over taps. Products are added
+// in order of (q, i, j).
 // Epilogue tiles: pixels of one output row by at most EPILOGUE_MAX_COLS channels.
 // scratch: depthwise_scratch_bytes(...) bytes, 64-byte aligned, not shared between concurrent
 // calls.
