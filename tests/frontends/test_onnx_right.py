@@ -162,6 +162,14 @@ def _places() -> Iterator[Right]:
     steps = i64(4), i64(LEAST), i64(0), i64(-2)
     yield Right("slices backwards", [node("Slice", ["x", "a", "b", "c", "d"], ["y"])], {"x": x},
                 f32(5, 3, 1), dict(zip("abcd", steps, strict=True)))  # fmt: skip
+    # "starts is clamped to [0, dims-1] for negative stepping" (Slice-13).
+    cut = node("Slice", ["x", "a", "b", "c", "d"], ["y"])
+    for name, x, want in (("one element", f32(7), f32(7)), ("none", f32(), f32())):
+        before = dict(zip("abcd", (i64(-3), i64(LEAST), i64(0), i64(-2)), strict=True))
+        yield Right(f"a backward slice from before {name}", [cut], {"x": x}, want, before)
+        late, known = ({k: before[k] for k in names} for names in ("ad", "bc"))
+        yield Right(f"a backward slice from before {name}, told late", [cut], {"x": x} | late,
+                    want, known)  # fmt: skip
     yield _one("halves go to even", "Round", f32(0, 2, 2, -0.0, -2), f32(0.5, 1.5, 2.5, -0.5, -2.5))
 
 

@@ -22,7 +22,7 @@ def literal(number: Any, dtype: DType) -> str:
     if dtype.is_integer:
         value = int(number)
         if value == -(1 << 63):
-            return "(-0x7fffffffffffffffll - 1)"
+            return f"{dtype.cxx}(-0x7fffffffffffffffll - 1)"
         return f"{dtype.cxx}({value}{'ull' if dtype.kind == 'u' else 'll'})"
     real = float(number)
     suffix = "f" if dtype.name == "f32" else ""

@@ -239,12 +239,15 @@ class Emitter:
     def slice(self, value: Value, axis: int, start: Dim, stop: Dim, step: int = 1) -> Value:
         """Python slicing along one axis: negative ends count from the back, both are clamped.
 
+        With a negative step a start before the front is the front, as ONNX has it (Slice-13).
         Ends whose sign or side of the dimension isn't known are clamped symbolically.
         """
         rank = value.type.rank
         axis %= rank
         size = value.type.shape[axis]
         low, high = self._clamp(start, size, step), self._clamp(stop, size, step)
+        if step < 0:
+            low = self.simplify(minimum(maximum(low, 0), add(size, -1)))
         count = self.simplify(maximum(slice_size(low, high, step), 0))
         if count == size and step == 1 and low == 0:
             return value
