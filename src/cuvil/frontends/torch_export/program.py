@@ -22,6 +22,7 @@ from torch.utils import _pytree as pytree
 from cuvil.errors import CuvilError, InputError, InvalidModelError
 from cuvil.errors.words import counted
 from cuvil.frontends.alone import ALONE
+from cuvil.frontends.torch_export.evaluation import evaluating
 from cuvil.frontends.torch_export.examples import choose_sizes, resized
 from cuvil.frontends.torch_export.explain import asks_for_data, explained
 from cuvil.frontends.torch_export.fixed_numbers import as_constants, fixed_numbers
@@ -139,23 +140,19 @@ def inference_mode_of(model: torch.nn.Module) -> Iterator[None]:
 
 
 def _inference_mode_of(model: torch.nn.Module) -> Iterator[None]:
-    flags = [(m, m.training) for m in model.modules()]
     configs = {id(c): c for m in model.modules() if (c := getattr(m, "config", None)) is not None}
     cached = [c for c in configs.values() if getattr(c, "use_cache", False) is True]
     fast = torch.backends.mha.get_fastpath_enabled()
     try:
-        model.eval()
         for config in cached:
             config.use_cache = False
         torch.backends.mha.set_fastpath_enabled(False)
-        with torch.no_grad():
+        with evaluating(model), torch.no_grad():
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
         for config in cached:
             config.use_cache = True
-        for module, training in flags:
-            module.training = training
 
 
 @contextmanager

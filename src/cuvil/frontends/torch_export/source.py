@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 
 from cuvil.errors import InputError
 from cuvil.frontends.alone import ALONE
+from cuvil.frontends.torch_export.evaluation import evaluating
 from cuvil.frontends.torch_export.own_state import kept
 from cuvil.frontends.torch_export.ties import EqualKeepOrder
 from cuvil.frontends.torch_export.tree import Json, TreeBuilder, rebuild
@@ -55,17 +56,12 @@ def run_eager(
     module = model.module() if isinstance(model, _Program) else model
     if isinstance(module, torch.jit.ScriptModule):
         module = fresh(module)
-    training = [m for m in module.modules() if m.training] if hasattr(module, "modules") else []
-    if training and not isinstance(model, _Program):
-        module.eval()
     try:
         torch.backends.mha.set_fastpath_enabled(False)
-        with torch.no_grad(), _as_it_was(module):
+        with torch.no_grad(), evaluating(module), _as_it_was(module):
             out = module(*args, **dict(kwargs))
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
-        for m in training:
-            m.training = True
     if isinstance(model, _Program):
         return [to_numpy(x) for x in pytree.tree_leaves(out) if isinstance(x, torch.Tensor)]
     builder = TreeBuilder()

@@ -38,7 +38,7 @@ def save_program(bundle: Bundle, inputs: Mapping[str, Any], path: Path) -> None:
     try:
         with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")
-            program = torch.export.export(_Flat(bundle).eval(), tensors)
+            program = torch.export.export(_Flat(bundle), tensors)
             torch.export.save(program, path)
     except Exception as error:
         reason = str(error).strip().split("\n", 1)[0]

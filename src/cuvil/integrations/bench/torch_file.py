@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from cuvil.frontends.torch_export.evaluation import evaluate
 from cuvil.frontends.torch_export.source import TorchSource, run_eager
 from cuvil.frontends.torch_export.tree import TreeBuilder, rebuild
 from cuvil.frontends.torch_export.weights import to_numpy, to_tensor
@@ -31,7 +32,10 @@ class Bundle:
 
     def module(self) -> Any:
         """What can be called, in evaluation mode."""
-        return self.model.module() if isinstance(self.model, Program) else self.model.eval()
+        if isinstance(self.model, Program):
+            return self.model.module()
+        evaluate(self.model)
+        return self.model
 
     def arguments(self, inputs: Mapping[str, Any]) -> tuple[Any, Any]:
         """Positional and keyword arguments for inputs by name."""
