@@ -119,13 +119,14 @@ class CModel:
 
     def run(
         self, inputs: Sequence[DLTensor | None], outputs: Sequence[DLTensor | None],
-        workspace: int | None = None, offset: int = 0,
+        workspace: int | None = None, offset: int = 0, at: int | None = None,
     ) -> int:  # fmt: skip
-        """Runs with a workspace of that many bytes (None: 1 MiB), ``offset`` bytes off 64."""
+        """Runs with a workspace of that many bytes (None: 1 MiB), ``offset`` bytes off 64, or at an
+        address."""
         size = 1 << 20 if workspace is None else workspace
         block = np.zeros(size + 128, np.uint8)
         start = block.__array_interface__["data"][0]
-        address = start + -start % 64 + offset
+        address = start + -start % 64 + offset if at is None else at
         return int(self.c.cuvil_run(
             self.model, pointers(inputs), len(inputs), pointers(outputs), len(outputs),
             ctypes.c_void_p(address), ctypes.c_uint64(size), ctypes.byref(self.status),

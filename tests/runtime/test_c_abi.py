@@ -20,7 +20,7 @@ from cuvil.ir.types import DTYPES
 from cuvil.options import Options
 from cuvil.package.hash64 import hash64
 from tests.runtime import sample as samples
-from tests.runtime.dltensor import CModel, DataType, DLTensor, tensor
+from tests.runtime.dltensor import CModel, DataType, DLTensor, pointers, tensor
 
 (OK, ARGUMENT, DEVICE, DTYPE, RANK, SHAPE, CONSTRAINT, LAYOUT, DATA, OVERLAP, WORKSPACE, WEIGHTS,
  CPU) = range(13)  # fmt: skip
@@ -196,7 +196,13 @@ def test_counts_nulls_and_workspace(pair: CModel) -> None:
     assert pair.c.cuvil_run(None, None, 0, None, 0, None, ctypes.c_uint64(0), status) == ARGUMENT
     assert pair.status.text == "the model is null"
     none = ctypes.c_uint64(0)
-    assert pair.c.cuvil_run(pair.model, None, 2, None, 2, None, none, None) == ARGUMENT
+    assert pair.c.cuvil_run(pair.model, None, 2, None, 2, None, none, status) == ARGUMENT
+    assert pair.status.text == "the model has 2 inputs; the array of inputs is null"
+    assert pair.c.cuvil_run(pair.model, None, 3, None, 2, None, none, status) == ARGUMENT
+    assert pair.status.text == "the model has 2 inputs; 3 were given"
+    given = pointers([a, b])
+    assert pair.c.cuvil_run(pair.model, given, 2, None, 2, None, none, status) == ARGUMENT
+    assert pair.status.text == "the model has 2 outputs; the array of outputs is null"
     assert pair.c.cuvil_workspace_size(pair.model, None, 2, None, status) == ARGUMENT
     assert pair.c.cuvil_create(None, ctypes.c_uint64(0), None, None, status) == ARGUMENT
     pair.c.cuvil_destroy(None)

@@ -59,7 +59,7 @@ enum {
   CUVIL_E_CONSTRAINT = 6, /* dims that break a constraint, of the model or of a part that runs */
   CUVIL_E_LAYOUT = 7,     /* strides that are not row major */
   CUVIL_E_DATA = 8,       /* a null or misaligned data pointer */
-  CUVIL_E_OVERLAP = 9,    /* an output that shares memory with another tensor */
+  CUVIL_E_OVERLAP = 9,    /* an output or the workspace that shares memory with anything */
   CUVIL_E_WORKSPACE = 10, /* missing, misaligned or too small */
   CUVIL_E_WEIGHTS = 11,   /* missing, misaligned or of a wrong size */
   CUVIL_E_CPU = 12,       /* this CPU lacks a feature that the code uses */
@@ -114,10 +114,11 @@ CUVIL_API int32_t cuvil_output_shape(const cuvil_model* model, const DLTensor* c
                                      int32_t input_count, int32_t index, int64_t* shape,
                                      cuvil_status* status);
 
-/* Checks everything, then runs. Outputs are the caller's, of the shapes above; they may not share
- * memory with each other or with an input. Of a late output the caller gives dtype, ndim and
- * room for ndim numbers in `shape`, strides null; the library fills `shape` and `data`, and sets
- * `byte_offset` to 0. Its data is to be freed with cuvil_free; it is null after a failure. */
+/* Checks everything, then runs. Outputs are the caller's, of the shapes above; they and the
+ * workspace may not share memory with each other, an input or the weights. Of a late output the
+ * caller gives dtype, ndim and room for ndim numbers in `shape`, strides null; the library fills
+ * `shape` and `data`, and sets `byte_offset` to 0. Its data is to be freed with cuvil_free; it is
+ * null after a failure. */
 CUVIL_API int32_t cuvil_run(const cuvil_model* model, const DLTensor* const* inputs,
                             int32_t input_count, DLTensor* const* outputs,
                             int32_t output_count, void* workspace, uint64_t workspace_bytes,

@@ -21,6 +21,21 @@ Message& begin(Message& message, const Place& place) {
   return message << (place.output ? "output '" : "input '") << place.spec.name << "'";
 }
 
+// An array of tensors, and how many it should have.
+struct Given {
+  const char* what;
+  int32_t expected, count;
+};
+
+int32_t check_count(const Given& given, const void* array, cuvil_status* status) {
+  if (given.count == given.expected && (array || given.count == 0)) return CUVIL_OK;
+  Message message(status);
+  message << "the model has " << given.expected << " " << given.what << "; ";
+  if (given.count != given.expected) message << given.count << " were given";
+  else message << "the array of " << given.what << " is null";
+  return message.fail(CUVIL_E_ARGUMENT);
+}
+
 // The check of one tensor's header: everything but its dims and data.
 __attribute__((noinline)) int32_t check_header(const DLTensor* tensor, const Place& at,
                                                cuvil_status* status) {
@@ -69,6 +84,16 @@ __attribute__((noinline)) int32_t check_dims(const DLTensor& tensor, const Place
     return message.fail(CUVIL_E_SHAPE);
   }
   return CUVIL_OK;
+}
+
+struct Memory {
+  void* data;
+  int64_t bytes;
+};
+
+bool share_memory(Memory a, Memory b) {
+  const uintptr_t x = reinterpret_cast<uintptr_t>(a.data), y = reinterpret_cast<uintptr_t>(b.data);
+  return a.bytes > 0 && b.bytes > 0 && x < y + uint64_t(b.bytes) && y < x + uint64_t(a.bytes);
 }
 
 // An element of less than 8 bits fills a byte.

@@ -59,11 +59,8 @@ __attribute__((noinline)) int32_t bind(const cuvil_model* model,
              int64_t* symbols, cuvil_status* status) {
   Message message(status);
   if (!model) return message << "the model is null", message.fail(CUVIL_E_ARGUMENT);
-  if (count != tables.input_count || (count > 0 && !inputs)) {
-    message << "the model has " << tables.input_count << " inputs; "
-            << (inputs ? count : 0) << " were given";
-    return message.fail(CUVIL_E_ARGUMENT);
-  }
+  const Given given = {"inputs", tables.input_count, count};
+  if (int32_t code = check_count(given, inputs, status)) return code;
   for (int32_t i = 0; i < count; ++i) {
     if (int32_t code = check_header(inputs[i], {tables.inputs[i], i, false}, status)) return code;
   }
@@ -79,15 +76,11 @@ __attribute__((noinline)) int32_t bind(const cuvil_model* model,
   return check_constraints(symbols, status);
 }
 
-bool share_memory(const void* a, int64_t a_bytes, const void* b, int64_t b_bytes) {
-  const uintptr_t x = reinterpret_cast<uintptr_t>(a), y = reinterpret_cast<uintptr_t>(b);
-  return a_bytes > 0 && b_bytes > 0 && x < y + uint64_t(b_bytes) && y < x + uint64_t(a_bytes);
+// Tensor i of a call, inputs first.
+Place place_of(int32_t i) {
+  const int32_t output = i - tables.input_count;
+  return {output < 0 ? tables.inputs[i] : tables.outputs[output], i, output >= 0};
 }
-
-struct Memory {
-  void* data;
-  int64_t bytes;
-};
 
 // Checks the data of inputs and everything of outputs; fills one block a tensor, inputs first.
 int32_t gather(const DLTensor* const* inputs, DLTensor* const* outputs,
@@ -96,7 +89,7 @@ int32_t gather(const DLTensor* const* inputs, DLTensor* const* outputs,
   for (int32_t i = 0; i < first_output + tables.output_count; ++i) {
     const bool output = i >= first_output;
     const DLTensor* tensor = output ? outputs[i - first_output] : inputs[i];
-    const Place at = {output ? tables.outputs[i - first_output] : tables.inputs[i], i, output};
+    const Place at = place_of(i);
     if (output) {
       if (int32_t code = check_header(tensor, at, status)) return code;
       blocks[i] = {nullptr, 0};
@@ -105,16 +98,39 @@ int32_t gather(const DLTensor* const* inputs, DLTensor* const* outputs,
     }
     if (int32_t code = check_data(*tensor, at, &blocks[i].data, status)) return code;
     blocks[i].bytes = tensor_bytes(tensor->shape, at.spec);
-    for (int32_t j = 0; output && j < i; ++j) {
-      if (!share_memory(blocks[i].data, blocks[i].bytes, blocks[j].data, blocks[j].bytes)) continue;
-      Message message(status, i);
-      begin(message, at) << " shares memory with ";
-      begin(message, {j < first_output ? tables.inputs[j] : tables.outputs[j - first_output], j,
-                      j >= first_output});
-      return message.fail(CUVIL_E_OVERLAP);
-    }
   }
   return CUVIL_OK;
+}
+
+Memory weights_of(const cuvil_model* model) {
+  return {const_cast<char*>(model->weights), int64_t(tables.weights_bytes)};
+}
+
+// What is written, outputs and workspace, shares memory with nothing else. What is read may: two
+// inputs, or an input and the weights.
+__attribute__((noinline)) int32_t check_written(const Memory* blocks, Memory weights,
+                                                Memory workspace, cuvil_status* status) {
+  const int32_t tensors = tables.input_count + tables.output_count;
+  for (int32_t i = tables.input_count; i < tensors; ++i) {
+    Message message(status, i);
+    for (int32_t j = 0; j < i; ++j) {
+      if (!share_memory(blocks[i], blocks[j])) continue;
+      begin(begin(message, place_of(i)) << " shares memory with ", place_of(j));
+      return message.fail(CUVIL_E_OVERLAP);
+    }
+    if (!share_memory(blocks[i], weights)) continue;
+    begin(message, place_of(i)) << " shares memory with the weights";
+    return message.fail(CUVIL_E_OVERLAP);
+  }
+  for (int32_t i = 0; i < tensors; ++i) {
+    if (!share_memory(workspace, blocks[i])) continue;
+    Message message(status, i);
+    begin(message << "the workspace shares memory with ", place_of(i));
+    return message.fail(CUVIL_E_OVERLAP);
+  }
+  if (!share_memory(workspace, weights)) return CUVIL_OK;
+  Message message(status);
+  return message << "the workspace shares memory with the weights", message.fail(CUVIL_E_OVERLAP);
 }
 
 int32_t check_workspace(const void* workspace, uint64_t given, int64_t needed,
@@ -280,23 +296,21 @@ int32_t cuvil_run(const cuvil_model* model, const DLTensor* const* inputs, int32
   int64_t* symbols =
       static_cast<int64_t*>(__builtin_alloca(sizeof(int64_t) * (tables.symbol_count + 1)));
   if (int32_t code = bind(model, inputs, input_count, symbols, status)) return code;
-  Message message(status);
-  if (output_count != tables.output_count || (output_count > 0 && !outputs)) {
-    message << "the model has " << tables.output_count << " outputs; "
-            << (outputs ? output_count : 0) << " were given";
-    return message.fail(CUVIL_E_ARGUMENT);
-  }
+  const Given given = {"outputs", tables.output_count, output_count};
+  if (int32_t code = check_count(given, outputs, status)) return code;
   Memory* blocks = static_cast<Memory*>(__builtin_alloca(sizeof(Memory) * (tensors + 1)));
   if (int32_t code = gather(inputs, outputs, symbols, blocks, status)) return code;
   const int64_t needed = model->code->workspace_bytes(symbols, model->threads);
   if (int32_t code = check_workspace(workspace, workspace_bytes, needed, status)) return code;
+  const Memory scratch = {workspace, needed};
+  if (int32_t code = check_written(blocks, weights_of(model), scratch, status)) return code;
   void** data = static_cast<void**>(__builtin_alloca(sizeof(void*) * (tensors + 1)));
   for (int32_t i = 0; i < tensors; ++i) data[i] = blocks[i].data;
   int64_t fault[2];
   void** made = data + tables.input_count;
   const int32_t code = cuvil_run_raw(model, data, made, symbols, workspace, fault);
   hand_out(made, symbols, outputs);
-  return code ? explain(code, fault, symbols, status) : message.fine();
+  return code ? explain(code, fault, symbols, status) : Message(status).fine();
 }
 
 int64_t cuvil_workspace_raw(const cuvil_model* model, const int64_t* symbols) {
