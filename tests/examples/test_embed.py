@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import json
 import os
 import shutil
 import subprocess
@@ -16,6 +18,7 @@ from onnx import numpy_helper
 
 import cuvil
 from cuvil.build.driver import compiler_path
+from cuvil.package.hash64 import hash64
 from tests.examples.conftest import EXAMPLES, inputs
 
 EMBED = EXAMPLES / "embed"
@@ -114,6 +117,26 @@ def test_wrong_weights_are_refused(program: Path, folder: Path, tmp_path: Path) 
     assert done.returncode == 1 and said in done.stderr
     assert said in (EXAMPLES.parent / "docs/howto/c-api.md").read_text(encoding="utf-8")
     assert _run(program, tmp_path / "missing.weights", 6).returncode == 1
+
+
+def test_the_library_knows_the_hash_of_its_weights(folder: Path) -> None:
+    library = ctypes.CDLL(str(folder / "model.so"))
+    library.cuvil_describe.restype = ctypes.c_char_p
+    told = json.loads(library.cuvil_describe())
+    data = (folder / "model.weights").read_bytes()
+    assert told["weights_bytes"] == len(data)
+    assert told["weights_hash64"] == f"{hash64(data):016x}"
+
+
+@pytest.mark.parametrize("program", ["c"], indirect=True)
+def test_damaged_weights_are_found(program: Path, folder: Path, tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged.weights"
+    data = bytearray((folder / "model.weights").read_bytes())
+    data[len(data) // 2] ^= 1
+    damaged.write_bytes(data)
+    done = _run(program, damaged, 6)
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr == f"{damaged} is damaged, or of another model\n"
 
 
 @pytest.mark.slow

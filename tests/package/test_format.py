@@ -21,6 +21,7 @@ import pytest
 from cuvil.errors import ArtifactError
 from cuvil.ir.signature import ConstraintSpec, Signature, SymbolSpec, TensorSpec
 from cuvil.package.format import PAGE, open_package, write_package
+from cuvil.package.hash64 import hash64, hash64_of_parts
 from cuvil.package.manifest import Manifest
 
 SOURCE = str(Path(__file__).resolve().parents[2] / "src")
@@ -83,6 +84,19 @@ def test_round_trip(tmp_path: Path) -> None:
     assert json.dumps(json.loads(expected.to_json()), sort_keys=True, separators=(",", ":")) == (
         expected.to_json()
     )
+
+
+def test_the_hash_of_parts_is_that_of_all_bytes() -> None:
+    parts = [(64, np.arange(100, dtype=np.float32)), (1024, b"abc"), (1088, b""), (1096, b"x" * 16)]
+    for size in (1112, 1113, 2000):
+        whole = np.zeros(size, np.uint8)
+        for at, data in parts:
+            raw = np.frombuffer(bytes(data), np.uint8)
+            whole[at : at + raw.size] = raw
+        assert hash64_of_parts(parts, size) == hash64(whole) == hash64(whole.tobytes())
+        assert hash64_of_parts(parts, size, 7) == hash64(whole, 7) != hash64(whole)
+    # A byte that differs anywhere, in a gap too, is another hash.
+    assert len({hash64(bytes(i) + b"a" + bytes(99 - i)) for i in range(100)}) == 100
 
 
 def test_a_package_without_weights_is_small(tmp_path: Path) -> None:

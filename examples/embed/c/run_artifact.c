@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -37,6 +38,15 @@ static const void* map_file(const char* path, uint64_t* size) {
   }
   close(file);
   return data == MAP_FAILED ? NULL : data;
+}
+
+/* Whether these are the weights that the library was compiled with. It reads all of them, which
+ * creating a model does not: worth it after a download rather than at every start. */
+static int weights_fit(const void* weights, uint64_t size) {
+  char expected[64];
+  unsigned long long hash = cuvil_hash64(weights, size, 0);
+  snprintf(expected, sizeof expected, "\"weights_hash64\":\"%016llx\"", hash);
+  return strstr(cuvil_describe(), expected) != NULL;
 }
 
 static DLTensor matrix(float* data, int64_t* shape) {
@@ -101,7 +111,9 @@ int main(int argc, char** argv) {
   cuvil_status status;
   cuvil_model* model = NULL;
   if (cuvil_create(weights, weights_size, NULL, &model, &status)) return failed("create", &status);
-  int code = run(model, rows, &status);
+  int code = !weights_fit(weights, weights_size);
+  if (code) fprintf(stderr, "%s is damaged, or of another model\n", argv[1]);
+  if (!code) code = run(model, rows, &status);
   if (!code) try_wrong_shape(model, rows, &status);
   cuvil_destroy(model);
   return code;

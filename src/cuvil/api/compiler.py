@@ -342,6 +342,7 @@ class Compiler:
             call=call_of(module),
             source=plain({k: v for k, v in module.source.items() if k != ORIGINS}),
             weights_bytes=generated.weights.size,
+            weights_hash64=f"{generated.weights.hash64():016x}",
             cuvil_version=__version__,
             extra={
                 **extra_of(module, generated.kernels, calls, self.table),

@@ -159,6 +159,8 @@ typedef void (*cuvil_parallel_for_fn)(void* context, int64_t count, cuvil_task_f
 CUVIL_API cuvil_pool* cuvil_pool_from(cuvil_parallel_for_fn parallel_for, void* context,
                                       int32_t threads);
 
+/* Finds accidents, not attackers. Of the weights and seed 0 it is the description's weights_hash64,
+ * there as 16 hex digits; cuvil_create does not compare them, since that would read all weights. */
 CUVIL_API uint64_t cuvil_hash64(const void* data, uint64_t bytes, uint64_t seed);
 
 #ifdef __cplusplus

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 _K1 = 0x9E3779B97F4A7C15
@@ -44,18 +46,41 @@ def hash64(data: bytes | bytearray | memoryview | np.ndarray, seed: int = 0) -> 
     Not cryptographic: it finds accidents, not attackers. Raises ValueError for an array that is
     not C-contiguous.
     """
-    if isinstance(data, np.ndarray):
-        if not data.flags.c_contiguous:
-            raise ValueError("hash64 needs a C-contiguous array")
-        raw = data.reshape(-1).view(np.uint8)
-    else:
-        raw = np.frombuffer(data, dtype=np.uint8)
-    n = raw.size
-    whole = n // 8 * 8
+    size = data.nbytes if isinstance(data, np.ndarray | memoryview) else len(data)
+    return hash64_of_parts([(0, data)], size, seed)
+
+
+def hash64_of_parts(
+    parts: Iterable[tuple[int, bytes | bytearray | memoryview | np.ndarray]],
+    size: int,
+    seed: int = 0,
+) -> int:
+    """:func:`hash64` of ``size`` bytes that are 0 but for the parts: (offset, data), each offset a
+    multiple of 8, in rising order."""
     base = _mix(seed & _MASK)
-    total = _sum_words(raw[:whole].view("<u8"), base)
-    if n > whole:
-        last = np.zeros(8, dtype=np.uint8)
-        last[: n - whole] = raw[whole:]
-        total += _sum_words(last.view("<u8"), base + whole // 8 * _K1)
-    return _mix((total + n * _K3) & _MASK)
+    total = done = 0
+    for offset, data in parts:
+        raw = _bytes_of(data)
+        whole = raw.size // 8 * 8
+        total += _sum_zeros(offset - done, base + done // 8 * _K1)
+        total += _sum_words(raw[:whole].view("<u8"), base + offset // 8 * _K1)
+        done = offset + whole
+        if raw.size > whole:
+            last = np.zeros(8, dtype=np.uint8)
+            last[: raw.size - whole] = raw[whole:]
+            total += _sum_words(last.view("<u8"), base + done // 8 * _K1)
+            done += 8
+    total += _sum_zeros(size - done, base + done // 8 * _K1)
+    return _mix((total + size * _K3) & _MASK)
+
+
+def _sum_zeros(count: int, base: int) -> int:
+    return _sum_words(np.zeros(max(-(-count // 8), 0), dtype="<u8"), base)
+
+
+def _bytes_of(data: bytes | bytearray | memoryview | np.ndarray) -> np.ndarray:
+    if not isinstance(data, np.ndarray):
+        return np.frombuffer(data, dtype=np.uint8)
+    if not data.flags.c_contiguous:
+        raise ValueError("hash64 needs a C-contiguous array")
+    return data.reshape(-1).view(np.uint8)

@@ -27,7 +27,7 @@ class Manifest:
     the process may use. ``call`` tells how the flat inputs and outputs lie in the user's call
     (see runtime/tree.py; None: positional). ``source`` names the frontend, model and operators,
     ``tolerance`` what verification allowed. ``library_sha256`` and ``weights_hash64`` are hex
-    text, filled in when the package is written.
+    text, filled in when the package is written; the library's own description has the latter.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Manifest:
 
     def describe(self) -> str:
         """JSON text of what a C program may want to know; known before the library is built."""
-        hidden = ("call", "extra", "library_sha256", "weights_hash64")
+        hidden = ("call", "extra", "library_sha256")
         return _dump({k: v for k, v in self._tree().items() if k not in hidden})
 
     def to_json(self) -> str:
