@@ -231,6 +231,15 @@ def _with_grad(c: Graphs, node: Node) -> list[Value]:
     return _tensors(c.inline(c.value(node.args[1]), c.value(node.args[2:])))
 
 
+def _autocast(c: Graphs, node: Node) -> list[Value]:
+    """wrap_with_autocast(device, dtype, enabled, cached, graph, operands...): one that torch could
+    not write out as casts"""
+    raise Refused(
+        "torch can't write out what torch.autocast casts here; take the `with torch.autocast` out, "
+        'and use model.bfloat16() or precision="bf16"'
+    )
+
+
 def _tensors(items: Sequence[Any]) -> list[Value]:
     found = list(items)
     for item in found:
@@ -251,4 +260,5 @@ HIGHER_ORDER: Mapping[str, HigherOrder] = {
     "invoke_subgraph": _invoke_subgraph,
     "invoke_quant_packed": _packed,
     "wrap_with_set_grad_enabled": _with_grad,
+    "wrap_with_autocast": _autocast,
 }

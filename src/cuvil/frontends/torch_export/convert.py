@@ -50,13 +50,23 @@ def node_metas(node: Node) -> list[Any]:
 
 def location(node: Node) -> Location:
     """The node's name and the innermost line of user code."""
-    frames = _FRAME.findall(node.meta.get("stack_trace") or "")
+    frames = _FRAME.findall(_trace(node))
     users = [f for f in frames if "/torch/" not in f[0] and not f[0].startswith("torch/")]
     users = [f for f in users if not f[0].endswith(_OWN)]
     if not users:
         return Location(node.name)
     path, line = users[-1]
     return Location(node.name, f"{path.rsplit('/', 1)[-1]}:{line}")
+
+
+def _trace(node: Node) -> str:
+    """Where a node comes from; one without a place, that holds a graph, from where that begins."""
+    found = node.meta.get("stack_trace")
+    for held in () if found else node.all_input_nodes:
+        graph = held.op == "get_attr" and getattr(held.graph.owning_module, str(held.target), None)
+        if isinstance(graph, torch.fx.GraphModule):
+            found = found or next(filter(None, map(_trace, graph.graph.nodes)), None)
+    return found or ""
 
 
 class Converter:

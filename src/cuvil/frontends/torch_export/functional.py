@@ -19,6 +19,7 @@ from cuvil.frontends.torch_export.aliases import (
     written_by,
 )
 from cuvil.frontends.torch_export.convert import node_metas, op_key
+from cuvil.frontends.torch_export.fused_layers import FUSED
 from cuvil.frontends.torch_export.own_state import state_refused
 from cuvil.frontends.torch_export.program import honest_shapes
 from cuvil.frontends.torch_export.table import COMPLEX_RULES, RULES, SILENT, rule_for
@@ -28,6 +29,7 @@ NameOf = Callable[[str], str]
 # What torch says of a tensor that is an attribute, but no buffer.
 _WRITTEN_CONSTANT = re.compile(r"Constant (\S+) is mutated")
 _VMAP = "torch._functorch.predispatch"
+_AUTOCAST = "wrap_with_autocast"
 _DERIVATIVES = ("_for_grad", "_grad_increment_nesting", "_jvp_increment_nesting")
 
 
@@ -71,13 +73,19 @@ def _inner_nodes(program: ExportedProgram) -> Iterator[Node]:
             yield from module.graph.nodes
 
 
-def _needs_retrace(program: ExportedProgram) -> bool:
-    """Whether a graph inside writes in place, or vmap has left its marks: renaming can't follow
-    either."""
+def _needs_renaming(program: ExportedProgram) -> bool:
+    """Whether a graph inside writes in place, or vmap has left its marks: what is done to names
+    here can't follow either."""
     if any(mutates(n) for n in _inner_nodes(program)):
         return True
     nodes = (*program.graph.nodes, *_inner_nodes(program))
     return any(getattr(n.target, "__module__", "") == _VMAP for n in nodes)
+
+
+def _has_autocast(program: ExportedProgram) -> bool:
+    """Whether torch.autocast holds a graph, to which torch adds the casts when it is traced."""
+    nodes = (*program.graph.nodes, *_inner_nodes(program))
+    return any(op_key(n.target) == _AUTOCAST for n in nodes)
 
 
 def _refuse_gradients(program: ExportedProgram) -> None:
@@ -97,21 +105,24 @@ def functional(program: ExportedProgram, name_of: NameOf = str) -> ExportedProgr
     """The program without in-place ops on aliased tensors.
 
     Writes to a tensor with one name only are renamed during translation; the others need torch's
-    own functionalisation, which an empty decomposition table asks for (operators stay whole).
+    own functionalisation, which an empty decomposition table asks for (operators stay whole). So
+    does torch.autocast, whose casts become operators.
     """
     _refuse_gradients(program)
     if any(mutates(n) for n in program.graph.nodes):
         show_views(program)
-    if not has_entangled_writes(program) and not _needs_retrace(program):
+    if not (_has_autocast(program) or has_entangled_writes(program) or _needs_renaming(program)):
         return program
     hidden = hidden_views(program)
     try:
         with honest_shapes():
             plain: ExportedProgram = program.run_decompositions(hidden)
-            if _needs_retrace(plain):
+            if _needs_renaming(plain):
                 raise InvalidModelError("a graph inside it still writes in place")
             return plain
     except Exception as error:
+        if not has_entangled_writes(program) and not _needs_renaming(program):
+            return program  # whose autocast is refused, with its line
         constant = _WRITTEN_CONSTANT.search(str(error))
         if constant is not None:
             raise state_refused(name_of(constant[1])) from error
@@ -174,7 +185,9 @@ def _decomposition(target: Any, defaults: Any) -> Any:
     """Torch's rule that takes an operator apart, or None: Python's own functions have none."""
     if not isinstance(target, torch._ops.OpOverload):
         return None
-    found = None
+    found = FUSED.get(target)
+    if found is not None:
+        return found
     if target.namespace == "aten":  # the table's own lookup would search all other namespaces
         found = defaults.decomp_table.get(target)
     elif target in defaults:

@@ -22,6 +22,7 @@ from torch.utils import _pytree as pytree
 from cuvil.errors import CuvilError, InputError, InvalidModelError
 from cuvil.errors.words import counted
 from cuvil.frontends.alone import ALONE
+from cuvil.frontends.torch_export.autocast import effective_autocast
 from cuvil.frontends.torch_export.evaluation import evaluating
 from cuvil.frontends.torch_export.examples import choose_sizes, resized
 from cuvil.frontends.torch_export.explain import asks_for_data, explained
@@ -262,6 +263,7 @@ def _export(
         if any(hints):  # else no size of this program is dynamic; those inside torch.map's may be
             stack.enter_context(honest_shapes())
         stack.enter_context(symbolic_functions())
+        stack.enter_context(effective_autocast(flat.model))
         # What dynamo has seen before must not decide which sizes are symbols.
         stack.enter_context(torch._dynamo.config.patch(automatic_dynamic_shapes=False))
         traced.places = stack.enter_context(guard_places())
