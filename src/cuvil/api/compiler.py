@@ -43,6 +43,7 @@ from cuvil.ir.core import Module
 from cuvil.ops.custom import CUSTOM
 from cuvil.options import Options
 from cuvil.package.format import open_package, write_package
+from cuvil.package.hash64 import hash64_of_parts
 from cuvil.package.manifest import Manifest
 from cuvil.passes.pipeline import PassOptions
 from cuvil.passes.pipeline import lower as lower_to
@@ -332,6 +333,7 @@ class Compiler:
             profile = bool(self.request.options.get("profile"))
         with self.stages.stage("generate"):
             generated = self.generate(module, profile)
+            weights = generated.weights
             calls = profile_of(generated.calls, self.target) if profile else None
         manifest = Manifest(
             name=module.name,
@@ -341,8 +343,8 @@ class Compiler:
             cpu_features=self.target.cpu_features,
             call=call_of(module),
             source=plain({k: v for k, v in module.source.items() if k != ORIGINS}),
-            weights_bytes=generated.weights.size,
-            weights_hash64=f"{generated.weights.hash64():016x}",
+            weights_bytes=weights.size,
+            weights_hash64=f"{hash64_of_parts(weights.parts, weights.size):016x}",
             cuvil_version=__version__,
             extra={
                 **extra_of(module, generated.kernels, calls, self.table),
@@ -359,5 +361,5 @@ class Compiler:
                 generated, manifest, self.target, self.options, self.stages.unit
             )
         with self.stages.stage("package"):
-            write_package(place, manifest, made.main, generated.weights.parts, made.parts)
+            write_package(place, manifest, made.main, weights.parts, made.parts)
         return generated

@@ -11,7 +11,6 @@ import numpy as np
 from cuvil.codegen import packing, packing_bf16, packing_layer
 from cuvil.codegen.denormals import without_denormals
 from cuvil.ir.core import Weight
-from cuvil.package.hash64 import hash64_of_parts
 
 ALIGNMENT = 64
 Array = np.ndarray[Any, Any]
@@ -114,7 +113,3 @@ class WeightLayout:
         self.parts.append((offset, np.ascontiguousarray(array)))
         self.size = -(-(offset + array.nbytes) // ALIGNMENT) * ALIGNMENT
         return offset
-
-    def hash64(self) -> int:
-        """Of the whole file, as a package's manifest has it."""
-        return hash64_of_parts(self.parts, self.size)
