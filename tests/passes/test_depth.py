@@ -124,3 +124,29 @@ def test_the_time_to_compile_grows_with_the_model() -> None:
     seconds(100)
     short = min(seconds(500) for _ in range(3))
     assert min(seconds(2000) for _ in range(3)) < 10 * short
+
+
+def _overwritten(places: Iterable[int]) -> ModelProto:
+    """A tensor with an element overwritten at each place in turn, by the place's number."""
+    name, nodes, weights = "x", [], {"zero": np.array([0]), "end": np.array([2**62])}
+    for i, at in enumerate(places):
+        weights |= {f"v{i}": np.full(1, at, np.float32), f"a{i}": np.array([at]),
+                    f"b{i}": np.array([at + 1])}  # fmt: skip
+        nodes += [
+            helper.make_node("Slice", [name, "zero", f"a{i}"], [f"before{i}"]),
+            helper.make_node("Slice", [name, f"b{i}", "end"], [f"after{i}"]),
+            helper.make_node("Concat", [f"before{i}", f"v{i}", f"after{i}"], [f"y{i}"], axis=0),
+        ]
+        name = f"y{i}"
+    value = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [30]) for n in ("x", name)]
+    constants = [numpy_helper.from_array(v, k) for k, v in weights.items()]
+    graph = helper.make_graph(nodes, "overwritten", value[:1], value[1:], constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_parts_written_one_after_the_other_do_not_double_the_text() -> None:
+    places = [(7 * i) % 24 for i in range(24)]
+    model = _overwritten(places)
+    assert len(cuvil.dump_ir(model, "cxx")) < 200_000  # 2^24 places read, if each read all before
+    got = cuvil.compile(model)(np.full(30, -1, np.float32))
+    assert got.tolist() == [*range(24), *[-1] * 6]

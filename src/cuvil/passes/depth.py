@@ -17,6 +17,7 @@ from cuvil.rewrite.rewriter import Rewriter
 LARGEST = 128  # ops in one kernel
 MOST_REDUCTIONS = 16  # in one kernel: each is a pass over what comes before it
 DEEPEST = 32  # ops that a kernel reads through, one after the other
+MOST_READS = 16  # places where the text of an element reads what is stored, and that text twice
 FULL = f"a kernel holds no more than {LARGEST} operators, {MOST_REDUCTIONS} of them reductions"
 
 # Maps this cheap are recomputed by each reader rather than stored, when only movements read them.
@@ -46,12 +47,16 @@ def moved_only(op: Op) -> bool:
 
 
 def cut_deep_reads(rewriter: Rewriter, block: Block) -> None:
-    """Put a ``materialize`` where more than DEEPEST ops would be read through in a row."""
+    """Put a ``materialize`` where more than DEEPEST ops would be read through in a row, or where a
+    text that reads MOST_READS places would stand twice: parts of one tensor that are written one
+    after the other double it each time."""
     depths: dict[int, int] = {}  # by id(op); of what may be read through
+    reads: dict[int, int] = {}  # as well
     from_index: dict[int, bool] = {}
+    stored: dict[int, Value] = {}  # by id(value)
 
-    def depth(value: Value) -> int:
-        return 0 if value.op is None else depths.get(id(value.op), 0)
+    def of(counts: dict[int, int], value: Value, least: int) -> int:
+        return least if value.op is None else counts.get(id(value.op), least)
 
     for op in block.ops:
         kind = fusion_class(op)
@@ -66,6 +71,11 @@ def cut_deep_reads(rewriter: Rewriter, block: Block) -> None:
         if not through or op.short == "materialize":
             continue
         for index, value in enumerate(op.operands):
-            if depth(value) >= DEEPEST and rewriter.begin("cut-deep-reads", op, required=True):
-                rewriter.set_operand(op, index, rewriter.value("materialize", [value]))
-        depths[id(op)] = 1 + max((depth(v) for v in op.operands), default=0)
+            twice = len(value.uses) > 1 and of(reads, value, 1) >= MOST_READS
+            deep = of(depths, value, 0) >= DEEPEST
+            if (deep or twice) and rewriter.begin("cut-deep-reads", op, required=True):
+                if id(value) not in stored:
+                    stored[id(value)] = rewriter.value("materialize", [value])
+                rewriter.set_operand(op, index, stored[id(value)])
+        depths[id(op)] = 1 + max((of(depths, v, 0) for v in op.operands), default=0)
+        reads[id(op)] = max(1, sum(of(reads, v, 1) for v in op.operands))
