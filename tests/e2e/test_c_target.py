@@ -157,6 +157,53 @@ def test_the_same_model_gives_the_same_bytes() -> None:
     assert dict(first.package.parts) == dict(second.package.parts)
 
 
+TWO = """#include <stdio.h>
+#include "first.h"
+#include "second.h"
+int main(void) {
+  static float x[FIRST_INPUT_SIZE], y[FIRST_OUTPUT_SIZE], z[SECOND_OUTPUT_SIZE];
+  for (int i = 0; i < FIRST_INPUT_SIZE; ++i) x[i] = (float)i / 8;
+  if (first_run(x, y) != FIRST_OK || second_run(x, z) != SECOND_OK) return 1;
+  for (int i = 0; i < FIRST_OUTPUT_SIZE; ++i) printf("%.9g %.9g\\n", y[i], z[i]);
+  return 0;
+}
+"""
+
+
+def test_two_models_of_one_class_are_linked_under_names_of_their_own(tmp_path: Path) -> None:
+    expected, sources = [], []
+    for seed, name in enumerate(("first", "second")):
+        model, x = mlp()
+        with torch.no_grad():
+            for weight in model.parameters():
+                weight.mul_(1 + seed)
+            given = torch.arange(x.numel()).reshape(x.shape) / 8
+            expected.append(model.double()(given.double()).numpy().ravel())
+        # The cache may be used: it tells names apart.
+        built = cuvil.compile(
+            model.float().eval(), (x,), target="c", verify=False, options={"name": name}
+        )
+        assert built.manifest.name == name
+        sources.append(built.save(tmp_path / f"{name}.c")[0])
+        assert "sequential" not in "".join(f.read_text() for f in tmp_path.glob("*.[ch]")).lower()
+    again = cuvil.compile(model, (x,), target="c", verify=False, options={"name": "third"})
+    assert again.manifest.name == "third"
+    (tmp_path / "main.c").write_text(TWO)
+    program = tmp_path / "two"
+    command = [*ZIG, "-O1", *map(str, sources), str(tmp_path / "main.c"), "-o", str(program)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[:2000]
+    said = subprocess.run([program], capture_output=True, text=True, check=True).stdout
+    found = np.array([line.split() for line in said.splitlines()], np.float64)
+    np.testing.assert_allclose(found, np.stack(expected, 1), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["", "9lives", "key words", "_kws", "kws_", "größe", "a-b", 7])
+def test_a_name_is_a_c_identifier(name: object) -> None:
+    with pytest.raises(InputError, match="the option name is .*\n.*give an identifier as C"):
+        cuvil.compile(*mlp(), target="c", options={"name": name})
+
+
 def test_a_native_artifact_is_saved_as_c(tmp_path: Path) -> None:
     model, x = mlp()
     files = cuvil.compile(model, (x,)).save(tmp_path / "net.c")

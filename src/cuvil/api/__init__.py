@@ -58,10 +58,10 @@ def compile(
     says what is not in it, and why). ``precision`` is "f32" or "bf16". ``options`` may hold
     "fixed_inputs", the values by name of an ONNX model's inputs that decide shapes: they become
     constants and leave the call; "input_contents", the shapes of the tensors in inputs that are
-    sequences or optional (None for an optional without a value); "opt_level", "jobs" (compilers at
-    once), "fuel" (rewrites at most), "winograd" and "chains" (False: no minimal filtering in
-    convolutions, none row by row with neighbours), "profile" (True: clocks, so that ``profile``
-    needs no model), "tune" (docs/howto/tune.md), "variants", "retune" (docs/howto/dynamic.md).
+    sequences or optional (None for an optional without a value); "name", the model's; "opt_level",
+    "jobs" (compilers at once), "fuel" (rewrites at most), "winograd" and "chains" (False: no
+    minimal filtering in convolutions, none row by row with neighbours), "profile" (clocks, so that
+    no model is needed), "tune" (docs/howto/tune.md), "variants", "retune" (docs/howto/dynamic.md).
 
     ``profile`` names a file that gets the compilation's profile and the model's: as a page with a
     heat map of the kernels (.html), the heat map alone (.svg), or a Chrome trace of the compilation

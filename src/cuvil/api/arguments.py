@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -36,6 +37,12 @@ TARGET = Check(
     "a target's name, or a list of names",
 )
 
+_NAME = re.compile(r"[A-Za-z]([A-Za-z0-9_]*[A-Za-z0-9])?")
+NAME = Check(
+    lambda value: isinstance(value, str) and _NAME.fullmatch(value) is not None,
+    "an identifier as C has them, such as 'kws': letters, digits, and underscores between them",
+)
+
 _ANY = Check(lambda value: True, "")  # checked where it is read
 OPTIONS: Mapping[str, Check] = {
     "chains": FLAG,
@@ -46,6 +53,7 @@ OPTIONS: Mapping[str, Check] = {
         TABLE.fits, "the shapes of the tensors by input name: {'xs': [(2, 3), (4, 3)]}"
     ).optional,
     "jobs": whole(1),
+    "name": NAME.optional,
     "opt_level": whole(0, 3),
     "profile": FLAG,
     "ram": _ANY,

@@ -49,6 +49,8 @@ def capture(request: CompileRequest) -> Captured:
     """Capture by kind of model. Raises InvalidModelError where its framework is not installed."""
     need_framework(request.kind)
     captured = _capture_torch(request) if request.kind == "torch" else _capture_onnx(request)
+    if request.options.get("name") is not None:
+        captured.module.name = request.options["name"]
     check_sizes(captured.module)
     if request.example_inputs is not None:
         _look_at_examples(captured)

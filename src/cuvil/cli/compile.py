@@ -14,7 +14,7 @@ from rich.console import RenderableType
 
 from cuvil.api.compiler import Compiler
 from cuvil.api.several import ALL, SeveralCompiler, compiler_for
-from cuvil.cli.memory import Budgets, memory_line, memory_of
+from cuvil.cli.memory import Embedded, memory_line, memory_of
 from cuvil.cli.models import need_no_folder, request_of, targets_of
 from cuvil.cli.parameters import ModelArgument, ModelOptions
 from cuvil.cli.progress import StageProgress
@@ -36,7 +36,7 @@ from cuvil.verify.report import NOT_VERIFIED
 def compile(
     model: ModelArgument,
     options: ModelOptions,
-    budgets: Budgets,
+    embedded: Embedded,
     out: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="OUT", help=f"Where to: {', '.join(FORMS)}."),
@@ -86,7 +86,7 @@ def compile(
     target = targets_of(options.target)
     alone = replace(options, target="native") if _several(target, place) else options
     with StageProgress("compile") as progress:
-        request = budgets.applied(request_of(model, alone, threads, not no_verify))
+        request = embedded.applied(request_of(model, alone, threads, not no_verify))
         request = replace(request, profile=None if profile is None else os.fspath(profile))
         if instrument:
             request = replace(request, options={**request.options, "profile": True})

@@ -1,4 +1,4 @@
-"""What a model in C needs of a microcontroller: budgets as options, and a line that tells."""
+"""What a model in C needs of a microcontroller: options of compiling, and a line that tells."""
 
 from __future__ import annotations
 
@@ -13,9 +13,16 @@ from cuvil.package.manifest import Manifest
 
 
 @dataclass(frozen=True)
-class Budgets:
-    """The memory that a microcontroller has."""
+class Embedded:
+    """What a program that a model becomes part of has for it: memory, and a name."""
 
+    name: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="What the model is called, instead of its own name; in C all names begin with it.",
+        ),
+    ] = None
     ram: Annotated[
         str | None,
         typer.Option(
@@ -32,8 +39,8 @@ class Budgets:
     ] = None
 
     def applied(self, request: CompileRequest) -> CompileRequest:
-        """The request with these budgets."""
-        given = {n: v for n, v in (("ram", self.ram), ("flash", self.flash)) if v is not None}
+        """The request with these options."""
+        given = {name: value for name, value in vars(self).items() if value is not None}
         return replace(request, options={**request.options, **given}) if given else request
 
 
