@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from cuvil.frontends.emitter import Emitter
+from cuvil.frontends.torch_export.emit import TorchEmitter
 from cuvil.frontends.torch_export.symbols import TorchSymbols, Untranslatable
 from cuvil.frontends.torch_export.weights import dtype_from_torch
 from cuvil.ir.core import Value
@@ -33,7 +33,7 @@ class Call:
     f32 for each 16-bit float, among the arguments and in what it says of dtypes.
     """
 
-    e: Emitter
+    e: TorchEmitter
     name: str
     overload: str
     args: Mapping[str, Any]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from cuvil.errors import InvalidModelError
 from cuvil.frontends.emitter import Emitter
@@ -14,6 +15,17 @@ from cuvil.sym.constraint import Constraint
 from cuvil.sym.expr import Dim, Expr, evaluate
 
 
+@dataclass(frozen=True)
+class Codes:
+    """An f32 value is ``(codes - zero) * scale``. ``scale`` is f32 and ``zero`` i32, None where it
+    is 0; both are of rank 0, or have one element an index along ``axis``."""
+
+    codes: Value
+    scale: Value
+    zero: Value | None
+    axis: int | None = None
+
+
 class TorchEmitter(Emitter):
     """``sizes`` are those of the trace. A dim such as ``min(1, n)`` (from ``x[:1]``) that was 1
     in the trace and meets a larger one is required to be 1; it may be empty otherwise."""
@@ -23,6 +35,8 @@ class TorchEmitter(Emitter):
     ) -> None:
         super().__init__(symbols)
         self.sizes = sizes
+        self.codes: dict[Value, Codes] = {}  # what values were dequantized from
+        self.as_given: dict[Value, Value] = {}  # values of another type than torch says
 
     def traced_size(self, dim: Dim) -> int | None:
         """The size a dim had in the trace; None where it depends on data."""

@@ -24,6 +24,7 @@ from cuvil.frontends.torch_export import (  # noqa: F401  (all are found by thei
     table_norm,
     table_order,
     table_pool,
+    table_quantized,
     table_recurrent,
     table_reduce,
     table_resize,

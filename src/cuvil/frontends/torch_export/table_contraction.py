@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from cuvil.frontends.torch_export.call import Call, Refused, Rule
+from cuvil.frontends.torch_export.codes import conv_of_codes, linear_of_codes
 from cuvil.ir.core import Value
 from cuvil.ir.types import BOOL, F64, Shape
 from cuvil.sym.expr import Dim, mul
@@ -38,6 +39,9 @@ def _matmul(c: Call) -> Value:
 
 
 def _linear(c: Call) -> Value:
+    of_codes = linear_of_codes(c)
+    if of_codes is not None:
+        return of_codes
     out = matmul(c, c.tensor("input"), c.tensor("weight"), trans_b=True)
     bias = c.tensor_or_none("bias")
     return out if bias is None else c.e.map("add", out, bias)
@@ -134,7 +138,8 @@ def _conv(c: Call) -> Value:
         attrs["output_padding"] = per_axis(c.ints("output_padding"), spatial)
         out = c.e.op("conv_transpose", *operands, **attrs)
     else:
-        out = c.e.op("conv", *operands, **attrs)
+        of_codes = conv_of_codes(c, x, attrs)
+        out = c.e.op("conv", *operands, **attrs) if of_codes is None else of_codes
     return c.e.squeeze(out, [0]) if single else out
 
 
