@@ -12,6 +12,8 @@ from cuvil.ops.numeric import is_float
 from cuvil.reference.interpreter import run_op, sizes_of
 
 Array = np.ndarray[Any, Any]
+_EXACT = frozenset({"constant", "reshape", "round"})
+_OF_WHOLE = frozenset({"add", "sub", "max", "min", "cast", "broadcast", "transpose"})
 
 
 def outputs_with_noise(
@@ -22,7 +24,8 @@ def outputs_with_noise(
     least: float = 0.0,
 ) -> list[Array]:
     """The reference's outputs when each floating result of an op of the body is off by one unit
-    of rounding (at least ``least``), up or down at random. Where these leave a tolerance, no
+    of rounding (at least ``least``), up or down at random, but for whole numbers that are rounded
+    to, moved, added or compared, as codes are: those are exact. Where these leave a tolerance, no
     build can be judged by it.
     """
     rng = np.random.default_rng(seed)
@@ -38,13 +41,20 @@ def outputs_with_noise(
             return operands
         sizes.update(sizes_of(op, operands))
         results = run_op(op, operands, sizes)
-        exact = op.short in ("constant", "reshape")
+        exact = op.short in _EXACT or (op.short in _OF_WHOLE and all(map(_is_whole, operands)))
         for value, array in zip(op.results, results, strict=True):
             known[id(value)] = array if exact else _noisy(array, rng, least)
         for value in op.operands:
             if last[id(value)] is op:
                 known.pop(id(value), None)
     return []
+
+
+def _is_whole(array: Array) -> bool:
+    """Whether all elements are integers that f32 holds."""
+    if array.dtype.kind != "f" or not is_float(array):
+        return True
+    return bool(((np.abs(array) <= 1 << 24) & (array == np.rint(array))).all())
 
 
 def unit_of(dtype: np.dtype[Any]) -> float:
