@@ -169,7 +169,7 @@ def test_range(folder: Path, kind: int) -> None:
         m(dtype(a), dtype(b), dtype(c))
     if kind == FLOAT:
         m(dtype(0.5), dtype(2.25), dtype(0.5))
-    m.refuses(dtype(0), dtype(3), dtype(0), words="the length of the range")
+    m.refuses(dtype(0), dtype(3), dtype(0), words="length of the range .-1 where its step is 0")
 
 
 def test_sizes_that_are_what_they_are(folder: Path) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from cuvil.errors import InvalidModelError
 from cuvil.frontends.onnx.node import Node
 from cuvil.ir.core import Value
-from cuvil.ir.types import I64
+from cuvil.ir.types import I64, U64
 from cuvil.sym.expr import Dim, add, floordiv, maximum, mul
 
 Some = Sequence["Dim | None"]
@@ -197,16 +197,27 @@ def pads(n: Node, found: Some, vector: Value, valid: Value | None = None) -> lis
 def range_size(n: Node, start: Value, limit: Value, step: Value) -> Dim:
     """max(ceil((limit - start) / step), 0); scalars of one dtype."""
     e = n.e
-    span = e.map("sub", limit, start)
     if start.type.dtype.is_float:
-        quotient = e.op("ceil", e.map("div", span, step))
+        quotient = e.op("ceil", e.map("div", e.map("sub", limit, start), step))
         count = e.cast(e.with_scalar("max", quotient, 0), I64)
     else:
-        span, wide = e.cast(span, I64), e.cast(step, I64)
-        back = e.map("floordiv", e.op("neg", span), wide)
-        count = e.with_scalar("max", e.op("neg", back), 0)
+        count = _whole_steps(n, *(e.cast(v, I64) for v in (start, limit, step)))
     count = chosen(n, e.with_scalar("eq", step, 0), e.scalar(-1, I64), count)
-    return n.bound([None], e.reshape(count, (1,)), "the length of the range", "range")[0]
+    what = "the length of the range (-1 where its step is 0)"
+    return n.bound([None], e.reshape(count, (1,)), what, "range")[0]
+
+
+def _whole_steps(n: Node, start: Value, limit: Value, step: Value) -> Value:
+    """:func:`range_size` of i64. Two of them may be a u64 apart; what no i64 can count gives the
+    largest."""
+    e = n.e
+    up = e.with_scalar("gt", step, 0)
+    low, high = chosen(n, up, start, limit), chosen(n, up, limit, start)
+    size = e.cast(chosen(n, up, step, e.op("neg", step)), U64)
+    span = e.map("sub", e.cast(high, U64), e.cast(low, U64))
+    count = e.with_scalar("add", e.map("floordiv", e.with_scalar("sub", span, 1), size), 1)
+    count = e.cast(e.with_scalar("min", count, (1 << 63) - 1), I64)
+    return chosen(n, e.map("gt", high, low), count, e.scalar(0, I64))
 
 
 def halves(more: Dim) -> tuple[Dim, Dim]:

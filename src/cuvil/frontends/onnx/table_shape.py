@@ -203,7 +203,10 @@ def _range(n: Node) -> Value:
         start, limit, delta = (a.reshape(())[()] for a in arrays)
         if delta == 0:
             raise InvalidModelError("Range: its step is 0")
-        count = max(math.ceil((float(limit) - float(start)) / float(delta)), 0)
+        if n.dtype().is_float:
+            count = max(math.ceil((float(limit) - float(start)) / float(delta)), 0)
+        else:
+            count = max(-((int(start) - int(limit)) // int(delta)), 0)
         if count > _FILL_LIMIT:
             raise InvalidModelError(f"Range: {count} elements")
         steps = np.arange(count).astype(arrays[0].dtype)
