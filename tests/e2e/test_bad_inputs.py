@@ -179,7 +179,7 @@ BAD: dict[str, tuple[tuple[Any, ...], type[Exception], str]] = {
     "missing": ((IDS,), InputError, "'mask' is missing"),
     "none": ((), InputError, "missing"),
     "extra": ((IDS, MASK, MASK), InputError, "2 inputs; 3 were given"),
-    "None": ((IDS, None), InputError, "'mask' is builtins.NoneType"),
+    "None": ((IDS, None), InputError, "'mask' is None; it was an array when"),
     "lists": ((IDS.tolist(), MASK.tolist()), InputError, "'ids' is builtins.list"),
     "text": (("hello", MASK), InputError, "'ids' is builtins.str"),
     "masked": ((np.ma.masked_array(IDS), MASK), InputError, "masked"),

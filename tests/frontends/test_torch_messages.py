@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 
 import cuvil
-from cuvil.errors import InvalidModelError, UnsupportedOpError
+from cuvil.errors import InputError, InvalidModelError, UnsupportedOpError
 from cuvil.frontends.torch_export import capture_torch
 from cuvil.frontends.torch_export.quiet import quiet
 from tests.frontends.torch_helper import Fn, check
@@ -121,3 +121,30 @@ def test_a_damaged_program_is_one_error_and_nothing_else(
         cuvil.compile(damaged)
     assert "warnings above" not in str(caught.value)
     assert capfd.readouterr() == ("", "")
+
+
+class _Dropping(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.dropout(x, 0.3)
+
+
+class _Scaled(torch.nn.Module):
+    def forward(self, x: torch.Tensor, scale: torch.Tensor | None = None) -> torch.Tensor:
+        return x if scale is None else x * scale
+
+
+def test_dropout_that_is_always_on_says_how_to_write_it() -> None:
+    with pytest.raises(UnsupportedOpError) as caught:
+        cuvil.compile(_Dropping(), (torch.randn(2, 3),))
+    line = _Dropping.forward.__code__.co_firstlineno + 1
+    assert f"test_torch_messages.py:{line}" in str(caught.value)
+    assert "F.dropout(x, p, training=self.training)" in str(caught.value)
+
+
+def test_a_tensor_that_is_left_out_of_a_call() -> None:
+    x = torch.randn(2, 3)
+    artifact = cuvil.compile(_Scaled(), (x, x))
+    with pytest.raises(InputError) as caught:
+        artifact(x, None)
+    assert "'scale' is None; it was an array when the model was compiled" in str(caught.value)
+    assert "compile the model again with None there" in str(caught.value)

@@ -168,7 +168,7 @@ def _bytes(array: Any) -> Any:
         (np.zeros((65, 8), np.float32), ShapeConstraintError, "is 65; allowed is 0 <= batch <= 64"),
         (1.0, InputError, "builtins.float, not an array"),
         ([[1.0] * 8], InputError, "builtins.list, not an array"),
-        (None, InputError, "NoneType, not an array"),
+        (None, InputError, "is None; it was an array when"),
         (np.ma.zeros((2, 8), np.float32), InputError, "is a masked array"),
         (np.zeros((2, 8), "O"), InputError, "dtype object"),
         (torch.zeros(2, 8).to_sparse(), InputError, "layout torch.sparse_coo"),

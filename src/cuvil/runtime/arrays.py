@@ -177,6 +177,11 @@ def is_masked(value: np.ndarray[Any, Any]) -> bool:
 
 
 def _from_dlpack(value: Any, slot: Slot) -> np.ndarray[Any, Any]:
+    if value is None:
+        raise InputError(
+            f"{slot} is None; it was an array when the model was compiled",
+            hint="pass an array, or compile the model again with None there for calls without it",
+        )
     if not hasattr(value, "__dlpack__"):
         raise InputError(
             f"{slot} is {type(value).__module__}.{type(value).__qualname__}, not an array",

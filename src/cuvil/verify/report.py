@@ -137,7 +137,8 @@ class Report:
         if not self.compared and not self.wrong:
             lines = [NOT_VERIFIED]
         lines += [
-            f"  {e.name} {list(e.shape)}: {e.message or f'{e.excess} elements beyond tolerance'}, "
+            f"  {e.name} of shape {list(e.shape)}: "
+            f"{e.message or f'{e.excess} elements beyond tolerance'}, "
             f"worst {e.absolute:.3g} at {list(e.at)}"
             for e in self.errors
             if not e.passed

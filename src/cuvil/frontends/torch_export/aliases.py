@@ -13,7 +13,8 @@ from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from cuvil.errors import InvalidModelError
-from cuvil.frontends.torch_export.convert import location, op_key
+from cuvil.frontends.torch_export.convert import op_key
+from cuvil.frontends.torch_export.node_places import location
 
 _DROPOUTS = frozenset({"dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout"})
 _HIDDEN_ALIASES = _DROPOUTS | {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from cuvil.frontends.torch_export.call import Call, Final, Refused, Rule
 from cuvil.frontends.torch_export.control import HIGHER_ORDER
 from cuvil.frontends.torch_export.custom import registered_rule
 from cuvil.frontends.torch_export.emit import TorchEmitter
+from cuvil.frontends.torch_export.node_places import location
 from cuvil.frontends.torch_export.pairs import Pair, part_dtype
 from cuvil.frontends.torch_export.scalars import require_truth, scalar_result
 from cuvil.frontends.torch_export.stand_ins import NAMESPACE
@@ -25,10 +25,6 @@ from cuvil.ir.core import Location, Value
 from cuvil.ir.types import BOOL, TensorType
 from cuvil.sym.constraint import Constraint
 from cuvil.sym.expr import Dim, add, mul
-
-# Frames of ours through which a program is traced.
-_OWN = ("torch_export/program.py", "torchscript/replay.py", "torchscript/control.py")
-_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 
 def op_key(target: Any) -> str:
@@ -46,27 +42,6 @@ def node_metas(node: Node) -> list[Any]:
     """What torch says of a node's results and tensor arguments, and its plain arguments."""
     found: list[Any] = [node.meta.get("val"), *(n.meta.get("val") for n in node.all_input_nodes)]
     return [*found, *(a for a in node.args if isinstance(a, complex))]
-
-
-def location(node: Node) -> Location:
-    """The node's name and the innermost line of user code."""
-    frames = _FRAME.findall(_trace(node))
-    users = [f for f in frames if "/torch/" not in f[0] and not f[0].startswith("torch/")]
-    users = [f for f in users if not f[0].endswith(_OWN)]
-    if not users:
-        return Location(node.name)
-    path, line = users[-1]
-    return Location(node.name, f"{path.rsplit('/', 1)[-1]}:{line}")
-
-
-def _trace(node: Node) -> str:
-    """Where a node comes from; one without a place, that holds a graph, from where that begins."""
-    found = node.meta.get("stack_trace")
-    for held in () if found else node.all_input_nodes:
-        graph = held.op == "get_attr" and getattr(held.graph.owning_module, str(held.target), None)
-        if isinstance(graph, torch.fx.GraphModule):
-            found = found or next(filter(None, map(_trace, graph.graph.nodes)), None)
-    return found or ""
 
 
 class Converter:

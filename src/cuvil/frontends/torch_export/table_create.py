@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cuvil.frontends.torch_export.call import Call, Refused, Rule
+from cuvil.frontends.torch_export.call import Call, Final, Refused, Rule
 from cuvil.ir.core import Value
 from cuvil.ir.types import BOOL, F64, I64
 from cuvil.sym.expr import Dim, Expr
@@ -90,7 +90,10 @@ def _identity(c: Call) -> Value:
 
 def _dropout(c: Call) -> Value:
     if c.get("train", False) and c.get("p", 0.5) > 0:
-        raise Refused("dropout in training mode draws random numbers; call model.eval()")
+        raise Final(
+            "dropout in training mode draws random numbers; call model.eval(), and write "
+            "F.dropout(x, p, training=self.training), which is else in training mode always"
+        )
     return c.first
 
 

@@ -10,7 +10,7 @@ from cuvil.frontends.emitter import Emitter
 from cuvil.frontends.torch_export.call import Call, Refused, Rule
 from cuvil.ir.core import Value
 from cuvil.ir.types import BOOL, I64, Shape
-from cuvil.sym.expr import Dim, add, product
+from cuvil.sym.expr import Dim, Expr, add, product
 
 
 def mask_of(e: Emitter, x: Value) -> Value:
@@ -140,10 +140,14 @@ def repeated_places(c: Call, repeats: Value, size: Dim | None) -> Value:
 
 
 def _bincount(c: Call) -> Value:
-    """How often each number from 0 on stands there, or the sum of its weights."""
+    """How often each number from 0 on stands there, or the sum of its weights; at least
+    ``minlength`` of them, which may be a size."""
     e, x = c.e, c.e.cast(c.first, I64)
-    least = int(c.get("minlength", 0))
-    line = e.op("concat", x, e.broadcast(e.scalar(least - 1, I64), (1,)), axis=0)
+    least = c.get("minlength", 0)
+    if isinstance(least, Expr):
+        e.context.require(least, ">=", 0, "bincount: minlength")
+    last = e.with_scalar("add", c.as_value(least, I64), -1)
+    line = e.op("concat", x, e.reshape(last, (1,)), axis=0)
     most = e.op("reduce_max", line, axes=(0,), keepdims=True)
     below = e.op("reduce_any", e.with_scalar("lt", x, 0), axes=(0,), keepdims=True)
     size = e.with_scalar("add", most, 1)

@@ -11,7 +11,7 @@ from cuvil.frontends.formula import Term
 from cuvil.frontends.torch_export.call import Call, Rule
 from cuvil.frontends.torch_export.table_arithmetic import choose, composed, operands, predicate
 from cuvil.ir.core import Value
-from cuvil.ir.types import BOOL, F64, DType
+from cuvil.ir.types import BOOL, DTYPES, F64, DType
 
 
 def _copysign(c: Call) -> Value:
@@ -21,12 +21,10 @@ def _copysign(c: Call) -> Value:
 
 
 def sign_bit(c: Call, x: Value) -> Value:
-    """True for negative numbers and -0.0 (seen through 1 / x)."""
-    negative = c.e.with_scalar("lt", x, 0)
-    if not x.type.dtype.is_float:
-        return negative
-    reciprocal = c.e.map("div", c.e.scalar(1, x.type.dtype), x)
-    return c.e.op("or", negative, c.e.with_scalar("lt", reciprocal, 0))
+    """True for negative numbers, -0.0 and NaN whose first bit is set: that of its bits."""
+    if x.type.dtype.is_float:
+        x = c.e.op("bitcast", x, dtype=DTYPES[f"i{x.type.dtype.bits}"])
+    return c.e.with_scalar("lt", x, 0)
 
 
 def _hypot(c: Call) -> Value:
