@@ -16,7 +16,11 @@ def main() -> None:
         needed, names = " and ".join(missing), " ".join(missing)
         sys.stderr.write(f"error: the command line needs {needed}: pip install {names}\n")
         sys.exit(2)
-    importlib.import_module("cuvil.cli.main").app(prog_name="cuvil")
+    try:
+        app = importlib.import_module("cuvil.cli.main").app
+    except KeyboardInterrupt:
+        sys.exit(130)  # as later on
+    app(prog_name="cuvil")
 
 
 if __name__ == "__main__":

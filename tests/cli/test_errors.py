@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -178,3 +180,13 @@ def test_wrong_use_is_a_document_with_json(
     error = json.loads(ran.out)["error"]
     assert error["kind"] == "InputError" and message in error["message"]
     assert error.keys() == {"kind", "message", "where", "hint", "stage"}
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_a_result_that_cannot_be_written_is_an_error(more: tuple[str, ...]) -> None:
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "cuvil", "targets", *more]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 3
+    assert done.stderr == "error: the result can't be written to stdout: No space left on device\n"

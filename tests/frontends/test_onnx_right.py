@@ -145,6 +145,8 @@ def _places() -> Iterator[Right]:
                i64(4, 3), opset=13, mode="reflect")  # fmt: skip
     yield _one("cropped, then reflected", "Pad", f32(3, 4, 5, 4, 3), x, i64(-2, 2), opset=13,
                mode="reflect")  # fmt: skip
+    yield _one("cropped, then wrapped", "Pad", f32(2, 3, 1, 2, 3), x[:5], i64(2, -2), opset=19,
+               mode="wrap")  # fmt: skip
     yield _one("an edge repeats", "Pad", f32(1, 1, 1, 2, 2), x[:2], i64(2, 1), opset=13,
                mode="edge")  # fmt: skip
     index = i64(1, 1, -1, 3)

@@ -294,6 +294,14 @@ def test_slice_ends_of_unknown_sign_become_constraints() -> None:
         run_module(module, {"x": floats(1, 3, 6)})
 
 
+@pytest.mark.parametrize(("index", "least"), [(3, 4), ([-1, 2], 3), ([1, -5], 5)])
+def test_a_constant_index_says_how_long_an_axis_is_at_least(index: Any, least: int) -> None:
+    picked = one("Gather", ("n",), 13, {"i": np.array(index, I64)})
+    module = check(picked, {"x": floats(least)}, {"x": floats(9)})
+    with pytest.raises(ShapeConstraintError, match=f"n >= {least}"):
+        run_module(module, {"x": floats(least - 1)})
+
+
 def test_split_sizes() -> None:
     even = model(
         [node("Split", ["x"], ["a", "b"], axis=0)], {"x": (FLOAT, ("n", 3))}, ["a", "b"], opset=13

@@ -9,6 +9,7 @@ import inspect
 import json
 import logging
 import math
+import os
 import sys
 import traceback
 import typing
@@ -122,10 +123,19 @@ def _run(work: Callable[[], Outcome], common: Common) -> int:
     except Exception as error:
         _report(error, common)
         return UNFIT
-    if common.as_json:
-        _write_json(outcome.document)
-    elif outcome.shown:
-        _show(outcome.shown)
+    try:
+        if common.as_json:
+            _write_json(outcome.document)
+        elif outcome.shown:
+            _show(outcome.shown)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise  # a reader that has seen enough
+    except OSError as error:
+        fault = CuvilError(f"the result can't be written to stdout: {error.strerror}")
+        _report(fault, dataclasses.replace(common, as_json=False))
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  what is left is not tried at the end
+        return UNFIT
     return outcome.code
 
 

@@ -160,6 +160,8 @@ def _pad(n: Node) -> Value:
         raise InvalidModelError(f"Pad: mode {mode!r} is unknown")
     if all(p == 0 for p in pads):
         return x
+    if mode != "constant":
+        x, lo, hi = _cropped(n, x, lo, hi)
     number = float(value) if mode == "constant" and value else None
     out = n.e.op("pad", x, lo=tuple(lo), hi=tuple(hi), mode=mode, value=number)
     if fill is None or mode != "constant":
@@ -169,8 +171,28 @@ def _pad(n: Node) -> Value:
     return n.e.map("select", inside, out, fill)
 
 
+def _cropped(
+    n: Node, x: Value, lo: list[Dim], hi: list[Dim]
+) -> tuple[Value, list[Dim], list[Dim]]:
+    """What negative pads leave, and the others: it is that which is repeated beyond its ends."""
+    for axis, (left, right) in enumerate(zip(lo, hi, strict=True)):
+        cut = [-p if isinstance(p, int) and p < 0 else 0 for p in (left, right)]
+        if any(cut):
+            size = add(x.type.shape[axis], -sum(cut))
+            n.e.context.require(size, ">=", 0, f"Pad: axis {axis} after cropping")
+            x = part(n, x, axis, cut[0], n.e.simplify(size))
+    return x, *([0 if isinstance(p, int) and p < 0 else p for p in pads] for pads in (lo, hi))
+
+
 def _gather(n: Node) -> Value:
-    return n.e.op("gather", n[0], n[1], axis=n.axis("axis", 0, n[0].type.rank))
+    axis = n.axis("axis", 0, n[0].type.rank)
+    size = n[0].type.shape[axis]
+    picked = n.knowledge.array(n[1]) if isinstance(size, Expr) else None
+    if picked is not None and picked.size:
+        least, largest = int(picked.min()), int(picked.max())
+        what = f"Gather: index {largest if largest >= -least else least}"
+        n.e.context.require(size, ">=", max(largest + 1, -least), what)
+    return n.e.op("gather", n[0], n[1], axis=axis)
 
 
 def _gather_elements(n: Node) -> Value:
