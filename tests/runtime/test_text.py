@@ -97,9 +97,15 @@ def test_numbers_from_text() -> None:
     assert y.tolist() == [1.5, np.float32(-1e-3), np.inf] and y.dtype == np.float32
     assert z.tolist() == [3, -(2**63), 7]
     assert np.isnan(text_to_number(texts("NaN"))[0][0])
-    for word, to in (("", "float32"), ("1.5", "int64"), (str(2**63), "int64"), ("x", "float64")):
-        with pytest.raises(InputError, match="Cast: a string is no"):
-            text_to_number(texts(word), to)
+    assert text_to_number(texts("1e50", "-1E50", " .5 ", "7."))[0].tolist() == [
+        np.inf, -np.inf, 0.5, 7.0
+    ]  # fmt: skip
+    wrong = {"": "float32", "1.5": "int64", str(2**63): "int64", "x": "float64", "300": "uint8",
+             "1_0": "float32", "\u0661": "int32", "0x10": "float32"}  # fmt: skip
+    for word, to in wrong.items():
+        message = rf"Cast to {to}: the string {word!r} at \[1\] is "
+        with pytest.raises(InputError, match=message):
+            text_to_number(texts("1", word), to)
 
 
 def test_split_as_the_specification_has_it() -> None:

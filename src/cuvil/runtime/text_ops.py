@@ -6,6 +6,7 @@ String tensors are NumPy object arrays of Python's str.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -92,15 +93,29 @@ def regex_full_match(x: Array, pattern: str = "") -> tuple[Array]:
     return (found.reshape(x.shape),)
 
 
+_DECIMAL = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?|nan)", re.A | re.I)
+_WHOLE = re.compile(r"[+-]?\d+", re.A)
+
+
 def text_to_number(x: Array, to: str = "float32") -> tuple[Array]:
     """Decimal text as numbers (ONNX Cast from string). Raises InputError for other text."""
-    read: Callable[[str], Any] = float if to.startswith("float") else int
-    try:
-        values = [read(word) for word in x.flat]
-        found = np.array(values, dtype=to)
-    except (ValueError, OverflowError) as error:
-        raise InputError(f"Cast: a string is no {to}: {error}") from None
-    return (found.reshape(x.shape),)
+    real = to.startswith("float")
+    form, read = (_DECIMAL, float) if real else (_WHOLE, int)
+    found = np.empty(x.shape, dtype=to)
+    for place, word in np.ndenumerate(x):
+        where = f"the string {word!r} at {list(place)}"
+        if form.fullmatch(word.strip()) is None:
+            kind = "a decimal number" if real else "a whole number"
+            raise InputError(f"Cast to {to}: {where} is no {kind}", hint=f"give {kind} in its place")
+        try:
+            with np.errstate(over="ignore"):  # to infinity
+                found[place] = read(word)
+        except OverflowError:
+            least, most = np.iinfo(to).min, np.iinfo(to).max
+            raise InputError(
+                f"Cast to {to}: {where} is out of range", hint=f"give one of {least} to {most}"
+            ) from None
+    return (found,)
 
 
 def text_constant(words: Sequence[str] = (), shape: Sequence[int] = ()) -> tuple[Array]:
