@@ -105,8 +105,8 @@ def text_to_number(x: Array, to: str = "float32") -> tuple[Array]:
     for place, word in np.ndenumerate(x):
         where = f"the string {word!r} at {list(place)}"
         if form.fullmatch(word.strip()) is None:
-            kind = "a decimal number" if real else "a whole number"
-            raise InputError(f"Cast to {to}: {where} is no {kind}", hint=f"give {kind} in its place")
+            kind = "decimal number" if real else "whole number"
+            raise InputError(f"Cast to {to}: {where} is no {kind}", hint=f"give a {kind} there")
         try:
             with np.errstate(over="ignore"):  # to infinity
                 found[place] = read(word)
