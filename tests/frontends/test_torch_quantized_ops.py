@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -196,3 +199,22 @@ def test_weight_int8pack_mm() -> None:
     np.testing.assert_allclose(interpret(module, (x,))[0], wanted, rtol=1e-5, atol=1e-3)
     torch_says = torch._weight_int8pack_mm(x, w, scales).numpy()
     np.testing.assert_allclose(torch_says, wanted, rtol=1e-5, atol=1e-3)
+
+
+_LOAD = """
+import sys, numpy, torch, cuvil
+x = numpy.load(sys.argv[2])
+assert not hasattr(torch.ops.quantized_decomposed, "quantize_per_tensor")
+numpy.save(sys.argv[3], cuvil.compile(sys.argv[1])(x))
+"""
+
+
+def test_a_saved_program_in_a_fresh_process(tmp_path: Path) -> None:
+    """Which has not imported the module that registers the operators."""
+    program, data, out = (str(tmp_path / name) for name in ("a.pt2", "x.npy", "y.npy"))
+    x = torch.randn(64)
+    model = Fn(lambda x: Q.quantize_per_tensor(x, SCALE, 125, *U8))
+    torch.export.save(torch.export.export(model, (x,)), program)
+    np.save(data, x.numpy())
+    subprocess.run([sys.executable, "-c", _LOAD, program, data, out], check=True)
+    np.testing.assert_array_equal(np.load(out), model(x).numpy())

@@ -30,6 +30,7 @@ from cuvil.frontends.torch_export.fixed_numbers import as_constants, fixed_numbe
 from cuvil.frontends.torch_export.own_state import State, kept, refuse_state
 from cuvil.frontends.torch_export.places import guard_places
 from cuvil.frontends.torch_export.quiet import quiet
+from cuvil.frontends.torch_export.saved_operators import register_operators
 from cuvil.frontends.torch_export.spec import DynamicSpec, parse_dynamic
 from cuvil.frontends.torch_export.stand_ins import packed_sequences, symbolic_functions
 from cuvil.frontends.torch_export.traced import Traced
@@ -302,6 +303,7 @@ def load_program(path: str | Path) -> ExportedProgram:
         raise InvalidModelError(f"there is no model file {str(path)!r}")
     try:
         with quiet():
+            register_operators(path)
             return torch.export.load(str(path))
     except Exception as error:
         why = f"{type(error).__name__}: {str(error)[:300]}"
