@@ -75,6 +75,7 @@ def _configs() -> dict[str, Callable[[], Any]]:
     return {
         "dynamic": q.Int8DynamicActivationInt8WeightConfig,
         "weights": q.Int8WeightOnlyConfig,
+        "float8": q.Float8WeightOnlyConfig,
         "int4": lambda: q.IntxWeightOnlyConfig(**int4, granularity=q.PerGroup(32)),
         "dynamic int4": lambda: q.Int8DynamicActivationIntxWeightConfig(
             **int4, weight_granularity=q.PerGroup(32)
@@ -84,7 +85,13 @@ def _configs() -> dict[str, Callable[[], Any]]:
 
 @pytest.mark.parametrize(
     ("name", "type"),
-    [("dynamic", "i32"), ("weights", "f32"), ("int4", "f32"), ("dynamic int4", "f32")],
+    [
+        ("dynamic", "i32"),
+        ("weights", "f32"),
+        ("float8", "f32"),
+        ("int4", "f32"),
+        ("dynamic int4", "f32"),
+    ],
 )
 def test_quantize_in_place(name: str, type: str) -> None:
     import torchao

@@ -39,7 +39,7 @@ def explained(
         return InvalidModelError(
             f"{traced.model_name} holds weights that torch.ao.quantization has packed, which "
             "torch.export can't read",
-            hint="compile the module as it was before it was quantized",
+            hint="compile the module as it was, or quantise it with torchao: convert_pt2e, quantize_",
         )
     if asks_for_data(error):
         return InvalidModelError(

@@ -101,17 +101,23 @@ def _refuse_gradients(program: ExportedProgram) -> None:
             )
 
 
+def _has_tensors_in_one(program: ExportedProgram) -> bool:
+    """Whether it reads tensors out of others, as torchao keeps codes and scales in a weight."""
+    return any("access_subclass_inner_tensor" in str(n.target) for n in program.graph.nodes)
+
+
 def functional(program: ExportedProgram, name_of: NameOf = str) -> ExportedProgram:
     """The program without in-place ops on aliased tensors.
 
     Writes to a tensor with one name only are renamed during translation; the others need torch's
     own functionalisation, which an empty decomposition table asks for (operators stay whole). So
-    does torch.autocast, whose casts become operators.
+    do torch.autocast, whose casts become operators, and weights that are several tensors in one.
     """
     _refuse_gradients(program)
     if any(mutates(n) for n in program.graph.nodes):
         show_views(program)
-    if not (_has_autocast(program) or has_entangled_writes(program) or _needs_renaming(program)):
+    whole = not (_has_autocast(program) or _has_tensors_in_one(program))
+    if whole and not (has_entangled_writes(program) or _needs_renaming(program)):
         return program
     hidden = hidden_views(program)
     try:
@@ -122,7 +128,7 @@ def functional(program: ExportedProgram, name_of: NameOf = str) -> ExportedProgr
             return plain
     except Exception as error:
         if not has_entangled_writes(program) and not _needs_renaming(program):
-            return program  # whose autocast is refused, with its line
+            return program  # what was to be taken apart is refused, with its line
         constant = _WRITTEN_CONSTANT.search(str(error))
         if constant is not None:
             raise state_refused(name_of(constant[1])) from error
