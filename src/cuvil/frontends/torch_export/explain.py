@@ -39,7 +39,8 @@ def explained(
         return InvalidModelError(
             f"{traced.model_name} holds weights that torch.ao.quantization has packed, which "
             "torch.export can't read",
-            hint="compile the module as it was, or quantise it with torchao: convert_pt2e, quantize_",
+            hint="compile the module as it was before it was quantized, or quantize it with "
+            "torchao: by convert_pt2e or quantize_",
         )
     if asks_for_data(error):
         return InvalidModelError(
