@@ -41,7 +41,7 @@ def allowed(x: torch.Tensor) -> np.ndarray:
 def test_a_step_is_allowed_where_there_are_ties() -> None:
     codes = torch.randint(0, 200, (64, 2), generator=torch.Generator().manual_seed(0))
     found = allowed(codes * SCALE)
-    assert ((found >= SCALE) & (found <= 4.01 * SCALE)).all()
+    assert (found >= 0.999 * SCALE).all() and np.median(found) <= 1.001 * SCALE
 
 
 def test_none_is_allowed_where_there_are_no_ties() -> None:

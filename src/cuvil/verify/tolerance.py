@@ -75,15 +75,12 @@ def movement(
             if a.shape == b.shape:
                 np.maximum(moved[at], _distance(a, b), out=moved[at])
                 met[at] |= _met(b, given[at])
-    if rounds_to_codes(module):
-        moved = [
-            np.maximum(m, far)
-            for m, far in zip(moved, _steps(module, inputs, symbols), strict=True)
-        ]
+    quantised = rounds_to_codes(module)
+    steps = _steps(module, inputs, symbols) if quantised else [0.0] * len(exact)
     return [
-        _FACTOR * np.maximum(m, np.median(m)) if m.size and is_floating(a)
+        np.maximum(_FACTOR * np.maximum(m, np.median(m)), step) if m.size and is_floating(a)
         else _of_whole(a, m, f, seen)
-        for a, m, f, seen in zip(exact, moved, given, met, strict=True)
+        for a, m, f, seen, step in zip(exact, moved, given, met, steps, strict=True)
     ]  # fmt: skip
 
 
@@ -97,7 +94,8 @@ def rounds_to_codes(module: Module) -> bool:
 
 
 def _steps(module: Module, inputs: Mapping[str, Array], symbols: Mapping[str, int]) -> list[float]:
-    """How far each output moves where every result is off by what a sum of many products may be."""
+    """How far each output moves at most where every result is off by what a sum of many products
+    may be: an element that did not move may do so elsewhere, but no further."""
     exact = run_module(module, inputs)
     far = [0.0] * len(exact)
     for seed in range(_TRIALS):
