@@ -148,3 +148,12 @@ def test_a_tensor_that_is_left_out_of_a_call() -> None:
         artifact(x, None)
     assert "'scale' is None; it was an array when the model was compiled" in str(caught.value)
     assert "compile the model again with None there" in str(caught.value)
+
+
+@pytest.mark.parametrize("layer", [torch.nn.Linear(4, 4), torch.nn.Conv1d(4, 4, 1)])
+def test_an_example_of_another_type_than_the_weights(layer: torch.nn.Module) -> None:
+    for convert, have in ((torch.Tensor.double, "float64"), (torch.Tensor.bfloat16, "bfloat16")):
+        with pytest.raises(InvalidModelError) as caught:
+            cuvil.compile(layer, (convert(torch.randn(1, 4, 4)),))
+        said = f"the example input 'input' is {have}, the model's weights are float32"
+        assert said in str(caught.value) and f"model.to(torch.{have})" in str(caught.value)

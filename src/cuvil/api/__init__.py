@@ -49,15 +49,15 @@ def compile(
 ) -> Any:
     """Compile a model to a native artifact, check it against the model, and load it.
 
-    ``model``: nn.Module, ExportedProgram, fx.GraphModule, an ONNX ModelProto or its bytes, or the
-    path of an .onnx or .pt2 file. ``example_inputs``: a tuple of arguments or a dict of keyword
-    arguments (ONNX: by input name); or ``input_shape`` for one float32 input; or ``input_spec``, a
-    list of (name, dtype, shape). ``dynamic_dims`` names the dims that stay symbolic.
-    ``constraints`` are texts such as ``"seq % 8 == 0"``. ``target`` is a name of `cuvil targets`,
-    or a list of names or "all-available" for a package that holds several (``compiled.left_out``
-    says what is not in it, and why). ``precision`` is "f32" or "bf16". ``options`` may hold
-    "fixed_inputs", the values by name of an ONNX model's inputs that decide shapes: they become
-    constants and leave the call; "input_contents", the shapes of the tensors in inputs that are
+    ``model``: nn.Module, a function of tensors, ExportedProgram, an ONNX ModelProto or its bytes,
+    or the path of an .onnx or .pt2 file. ``example_inputs``: a tuple of arguments or a dict of
+    keyword arguments (ONNX: by input name); or ``input_shape`` for one float32 input; or
+    ``input_spec``, a list of (name, dtype, shape). ``dynamic_dims`` names the dims that stay
+    symbolic. ``constraints`` are texts such as ``"seq % 8 == 0"``. ``target`` is a name of `cuvil
+    targets`, or a list of names or "all-available" for a package that holds several
+    (``compiled.left_out`` says what isn't in it, and why). ``precision`` is "f32" or "bf16".
+    ``options`` may hold "fixed_inputs", values by name of an ONNX model's inputs that decide
+    shapes, which leave the call; "input_contents", the shapes of the tensors in inputs that are
     sequences or optional (None for an optional without a value); "name", the model's; "opt_level",
     "jobs" (compilers at once), "fuel" (rewrites at most), "winograd" and "chains" (False: no
     minimal filtering in convolutions, none row by row with neighbours), "profile" (clocks, so that

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -30,6 +33,7 @@ DTYPE_NAMES: Mapping[str, str] = {
     "f8e8m0fnu": "float8_e8m0fnu", "f6e2m3fn": "float6_e2m3fn", "f6e3m2fn": "float6_e3m2fn",
     "f4e2m1fn": "float4_e2m1fn", "i4": "int4", "u4": "uint4", "i2": "int2", "u2": "uint2",
 }  # fmt: skip
+_FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType, functools.partial)
 _DEFAULT_SIZE = 2
 PICTURES = (".html", ".svg", ".json")
 # What the targets write beside packages.
@@ -132,7 +136,8 @@ class CompileRequest:
             return "onnx"
         raise InvalidModelError(
             f"don't know how to compile {with_article(_type_name(model))}",
-            hint="pass an nn.Module, an ExportedProgram, an ONNX model, or the path of one",
+            hint="pass an nn.Module, a function of tensors, an ExportedProgram, an ONNX model, or "
+            "the path of one",
         )
 
 
@@ -150,7 +155,19 @@ def made_request(model: Any, given: Mapping[str, Any]) -> CompileRequest:
     meant = {"options": {}, **{k: v for k, v in given.items() if k != "options" or v is not None}}
     if is_list(meant.get("constraints")):
         meant["constraints"] = tuple(meant["constraints"])
-    return CompileRequest(model=model, **meant)
+    return CompileRequest(model=_as_module(model), **meant)
+
+
+def _as_module(model: Any) -> Any:
+    """A function as a module that calls it, where PyTorch is installed; all else, and Python's own
+    functions, as they are."""
+    if not isinstance(model, _FUNCTIONS) or getattr(model, "__module__", "") == "builtins":
+        return model
+    if importlib.util.find_spec("torch") is None:
+        return model
+    from cuvil.frontends.torch_export.function import Function
+
+    return Function(model)
 
 
 def check_picture(path: Path) -> None:

@@ -18,6 +18,7 @@ from cuvil.frontends.alone import ALONE
 from cuvil.frontends.torch_export.convert import Converter
 from cuvil.frontends.torch_export.emit import TorchEmitter
 from cuvil.frontends.torch_export.examples import resized
+from cuvil.frontends.torch_export.explain import other_types
 from cuvil.frontends.torch_export.functional import decompose, functional, missing, written_buffers
 from cuvil.frontends.torch_export.guards import (
     Kept,
@@ -31,6 +32,7 @@ from cuvil.frontends.torch_export.guards import (
 from cuvil.frontends.torch_export.naming import Naming, input_shapes
 from cuvil.frontends.torch_export.program import (
     adopt_program,
+    flat_examples,
     import_tracer,
     inference_mode_of,
     load_path,
@@ -79,8 +81,17 @@ def capture_torch(
     with ALONE.held(), quiet():
         if isinstance(model, (str, Path)):
             model = load_path(model)
-        traced = _traced(model, example_args, example_kwargs, dynamic, constraints, input_names)
-        return _Capture(traced, constraints, output_names).run()
+        try:
+            traced = _traced(
+                model, example_args, example_kwargs, dynamic, constraints, input_names
+            )
+            return _Capture(traced, constraints, output_names).run()
+        except InvalidModelError as error:
+            if not isinstance(model, torch.nn.Module):
+                raise
+            names, leaves = flat_examples(model, example_args, example_kwargs or {}, input_names)
+            error.hint = other_types(error, model, names, leaves) or error.hint
+            raise
 
 
 def _traced(

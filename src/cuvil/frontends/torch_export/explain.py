@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+import torch
+
 from cuvil.errors import CuvilError, InvalidModelError, ShapeConstraintError
 from cuvil.frontends.torch_export.places import place_of
 from cuvil.frontends.torch_export.traced import Traced
@@ -13,6 +16,9 @@ from cuvil.sym.expr import symbols_of
 from cuvil.sym.parse import parse_dim
 
 _SYMBOL = re.compile(r"(?<![A-Wa-wyzYZ_\d])s\d+(?!\d)")  # in "3xs63x9" too
+
+_ATTRIBUTE = re.compile(r"'\w*Tensor' object has no attribute '(\w+)'")
+_TYPES = re.compile(r"\bd?type\b")
 
 
 def asks_for_data(error: BaseException | None) -> bool:
@@ -42,6 +48,13 @@ def explained(
             hint="compile the module as it was before it was quantized, or quantize it with "
             "torchao: by convert_pt2e or quantize_",
         )
+    if _calls_numpy(text):
+        return InvalidModelError(
+            f"{traced.model_name} computes with NumPy, which torch.export can't trace: {first}",
+            where=where,
+            hint='write it with functions of torch, or use torch.compile(f, backend="cuvil"), '
+            "which knows those of NumPy",
+        )
     if asks_for_data(error):
         return InvalidModelError(
             f"{traced.model_name} takes a decision from the values of a tensor: {first}",
@@ -62,6 +75,33 @@ def explained(
         hint="check that the model runs with the example inputs; make branches on tensors explicit",
         stage="capture",
     )
+
+
+def _calls_numpy(text: str) -> bool:
+    missing = _ATTRIBUTE.search(text)
+    method = missing is not None and hasattr(np.ndarray, missing[1])
+    return method or ".numpy() is not supported" in text
+
+
+def other_types(
+    error: Exception, model: torch.nn.Module, names: Sequence[str], leaves: Sequence[torch.Tensor]
+) -> str:
+    """What to do where an error speaks of types and examples have others than the weights."""
+    if not _TYPES.search(str(error)):
+        return ""
+    own = {p.dtype for p in model.parameters() if p.is_floating_point()}
+    for name, leaf in zip(names, leaves, strict=False):
+        if len(own) == 1 and leaf.is_floating_point() and leaf.dtype not in own:
+            (weights,) = own
+            return (
+                f"the example input {name!r} is {_name(leaf.dtype)}, the model's weights are "
+                f"{_name(weights)}: pass it as .to({weights}), or compile model.to({leaf.dtype})"
+            )
+    return ""
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _operand(text: str) -> str:

@@ -134,6 +134,15 @@ def leaf_names(model: torch.nn.Module, args: Sequence[Any], builder: TreeBuilder
     return names
 
 
+def flat_examples(
+    model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], names: Sequence[str] | None
+) -> tuple[list[str], list[torch.Tensor]]:
+    """The tensors of an example call and their names."""
+    builder = TreeBuilder()
+    builder.flatten(pytree.tree_map(_as_tensor, (tuple(args), dict(kwargs))))
+    return list(names or leaf_names(model, args, builder)), list(builder.leaves)
+
+
 @contextmanager
 def inference_mode_of(model: torch.nn.Module) -> Iterator[None]:
     """Evaluation mode, no key-value cache, no fused fast paths; everything restored after."""
