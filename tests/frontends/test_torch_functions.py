@@ -60,3 +60,16 @@ def test_what_computes_with_numpy_is_refused(function: Any) -> None:
     with pytest.raises(InvalidModelError, match="computes with NumPy|know how") as caught:
         cuvil.compile(function, (X,))
     assert "torch.compile(f" in str(caught.value) or function is np.exp
+
+
+def test_a_closure_may_hold_anything_or_nothing_yet() -> None:
+    weights = torch.arange(4.0)
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return later(x) if x.dim() > 5 else x * weights
+
+    found = cuvil.compile(function, (torch.from_numpy(X),))(X)
+    np.testing.assert_array_equal(found, X * np.arange(4, dtype=np.float32))
+
+    def later(x: torch.Tensor) -> torch.Tensor:
+        return x

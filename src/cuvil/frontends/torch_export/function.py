@@ -22,7 +22,15 @@ class Function(torch.nn.Module):
 def _held(function: Any) -> list[torch.nn.Module]:
     while hasattr(function, "func"):  # of functools.partial
         function = function.func
-    values = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
+    values = list(map(_content, getattr(function, "__closure__", None) or ()))
     if isinstance(function, MethodType):
         values.append(function.__self__)
     return [v for v in values if isinstance(v, torch.nn.Module)]
+
+
+def _content(cell: Any) -> Any:
+    """What a closure holds; None of a name that isn't bound yet."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None

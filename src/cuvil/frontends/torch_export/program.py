@@ -112,7 +112,7 @@ def leaf_names(model: torch.nn.Module, args: Sequence[Any], builder: TreeBuilder
     """Names of the flat inputs: the parameter of ``forward``, then the path inside it."""
     try:
         parameters = list(inspect.signature(model.forward).parameters.values())
-    except (TypeError, ValueError):
+    except (AttributeError, TypeError, ValueError):  # a script may lack its forward
         parameters = []
     positional: list[str] = []
     for parameter in parameters:
