@@ -170,11 +170,14 @@ def row(name: str, seconds: float, emx: str | None) -> Iterator[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", default=list(MODELS), choices=MODELS, metavar="NAME")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(MODELS)}")
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--emx", default=None, metavar="PROGRAM")
     args = parser.parse_args()
-    for name in args.names:
+    unknown = [name for name in args.names if name not in MODELS]
+    if unknown:
+        parser.error(f"there is no model {unknown[0]!r}; there are {', '.join(MODELS)}")
+    for name in args.names or MODELS:
         for line in row(name, args.seconds, args.emx):
             print(line, flush=True)
     return 0
