@@ -15,6 +15,7 @@ from cuvil.codegen.packing import (
     pack_depthwise,
     pack_winograd,
 )
+from cuvil.codegen.packing_bf16 import pack_winograd_bf16
 
 from .harness import Machine, address, aligned_zeros, build, integers
 
@@ -26,6 +27,7 @@ CORE = (
     "core_conv_transpose.cpp",
     "core_winograd.cpp",
 )
+CORE_BF16 = ("core_tile_bf16.cpp", "core_winograd_bf16.cpp")
 # An epilogue that doubles what it gets and counts its visits of each element.
 SINK = r"""
 struct Sink { float* y; float* visits; int64_t row_stride; };
@@ -133,6 +135,24 @@ EXPORT int64_t depthwise_scratch(int64_t taps, int64_t, int64_t channels, int32_
 }
 """
 )
+
+WRAPPERS_BF16 = r"""
+#include "winograd_bf16.hpp"
+EXPORT void winograd_2_bf16(const int64_t* p, const float* x, const float* w, float* y,
+                            float* visits, void* scratch, void* pool) {
+  winograd<cuvil::winograd_2_bf16>(p, x, w, y, visits, scratch, pool);
+}
+EXPORT void winograd_4_bf16(const int64_t* p, const float* x, const float* w, float* y,
+                            float* visits, void* scratch, void* pool) {
+  winograd<cuvil::winograd_4_bf16>(p, x, w, y, visits, scratch, pool);
+}
+EXPORT int64_t winograd_2_bf16_scratch(int64_t, int64_t, int64_t channels, int32_t threads) {
+  return winograd_scratch_bytes(2, (channels + 1) / 2, threads);
+}
+EXPORT int64_t winograd_4_bf16_scratch(int64_t, int64_t, int64_t channels, int32_t threads) {
+  return winograd_scratch_bytes(4, channels, threads);
+}
+"""
 
 
 def normal(rng: np.random.Generator, *shape: int) -> np.ndarray:
@@ -256,9 +276,11 @@ def transposed_reference(x: np.ndarray, w: np.ndarray, s: Shape) -> np.ndarray:
 class Convolutions:
     """The compiled wrappers of one machine."""
 
+    wrappers, core = WRAPPERS, CORE
+
     def __init__(self, folder: Path, machine: Machine) -> None:
         self.machine = machine
-        self.library = build(folder, machine, WRAPPERS, CORE)
+        self.library = build(folder, machine, self.wrappers, self.core)
         self.library.test_pool.restype = ctypes.c_void_p
 
     def call(
@@ -319,3 +341,17 @@ class Convolutions:
     ) -> np.ndarray:
         packed = pack_conv_transpose(w, s.groups, self.machine.nr, (s.sh, s.sw), (s.dh, s.dw))
         return self.call("transposed", s, packed, x, s.transposed_out(), epilogue, threads)
+
+
+class PairConvolutions(Convolutions):
+    """Those of bf16 too."""
+
+    wrappers, core = WRAPPERS + WRAPPERS_BF16, (*CORE, *CORE_BF16)
+
+    def winograd_bf16(
+        self, m: int, s: Shape, x: np.ndarray, w: np.ndarray, epilogue: bool = False,
+        threads: int = 1,
+    ) -> np.ndarray:  # fmt: skip
+        pack = pack_winograd_bf16 if m == 2 else pack_winograd
+        packed = pack(w[:, :, 0], m, self.machine.nr)
+        return self.call(f"winograd_{m}_bf16", s, packed, x, s.out(), epilogue, threads)

@@ -153,7 +153,7 @@ def has_kernel(op: Op) -> bool:
         return True
     if op.short in ("conv", "conv_transpose"):
         last = op.type.rank <= NATIVE_RANK[op.short] and bool(op.attrs.get("channels_last"))
-        fits = is_pair_product(op) or op.operands[0].type.dtype == F32
+        fits = is_pair_product(op) or is_filtered_bf16(op) or op.operands[0].type.dtype == F32
         return last and fits and op.type.dtype == F32 and _is_constant(op.operands[1])
     return False
 
@@ -179,6 +179,12 @@ def is_pair_product(op: Op) -> bool:
         return False
     depth = b.shape[-2 if op.short == "matmul" else 1]
     return isinstance(depth, int) and depth % 2 == 0 and _is_constant(op.operands[1])
+
+
+def is_filtered_bf16(op: Op) -> bool:
+    """Whether this is a convolution of native/winograd_bf16.hpp: bf16 by constant f32."""
+    known = op.short == "conv" and op.attrs.get("algorithm") is not None
+    return known and _dtypes(op)[:2] == [BF16, F32]
 
 
 def _is_constant(value: Value) -> bool:

@@ -256,6 +256,7 @@ class Compiler:
             precision=self.request.precision,
             chains=bool(self.request.options.get("chains", True)),
             variants=self.sizes.versions(module.main),
+            pair_rate=self.target.pair_rate,
         )
         options = self.backend.adapt(options)
         return lower_to(module, stage, options) if stage != "captured" else module

@@ -10,6 +10,7 @@ from cuvil.analysis.contraction_views import (
     blocks_form,
     has_kernel,
     is_byte_product,
+    is_filtered_bf16,
     is_pair_product,
     matmul_form,
 )
@@ -228,18 +229,24 @@ def _winograd(op: Op, main: Op, facts: Facts, target: Target) -> Kernel:
     call.set("oc", main.type.shape[-1])
     call.set("x", call.pointer(view))
     m = int(main.attrs["algorithm"].removeprefix("winograd_"))
-    call.set("w_packed", call.constant(weight, f"winograd:{m}:{target.nr}"))
     channels = sizes["c"]
     assert isinstance(channels, int)
+    narrow = is_filtered_bf16(main)
+    pairs = narrow and m == 2
+    packing = "winograd_bf16" if pairs else "winograd"
+    call.set("w_packed", call.constant(weight, f"{packing}:{m}:{target.nr}"))
+    steps = (channels + 1) // 2 if pairs else channels
     group = call.tuned("group")
     if target.variants and not group:  # one size for all of them, as scratch memory is
-        group = winograd_group(m, channels, target)
+        group = winograd_group(m, steps, target)
         call.set("group", group)
-    call.set("scratch", call.scratch(winograd_scratch(m, channels, target, group)))
+    call.set("scratch", call.scratch(winograd_scratch(m, steps, target, group)))
     if call.plain():
         call.set("y", call.names[0])
     else:
         call.epilogue(main.type.shape[:-1], main.type.shape[-1])
+    if narrow:
+        return call.finish("WinogradArgs", f"winograd_{m}_bf16", "winograd_bf16.hpp")
     return call.finish("WinogradArgs", f"winograd_{m}_f32", "winograd.hpp")
 
 

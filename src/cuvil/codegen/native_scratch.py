@@ -43,12 +43,12 @@ def conv_transpose_scratch(taps: int, channels: int, mr: int) -> Dim:
     return _scratch(channels, mr * taps)
 
 
-def winograd_scratch(m: int, channels: int, target: Target, group: int = 0) -> Dim:
-    """Native winograd_scratch_bytes."""
-    points, row = (m + 2) ** 2, winograd_row(channels)
-    group = group or winograd_group(m, channels, target)
+def winograd_scratch(m: int, steps: int, target: Target, group: int = 0) -> Dim:
+    """Native winograd_scratch_bytes; ``steps`` are the words of a transformed pixel."""
+    points, row = (m + 2) ** 2, winograd_row(steps)
+    group = group or winograd_group(m, steps, target)
     per_thread = points * (group * row + 16) + points * (group * target.nr + 16)
-    return add((channels + 15) // 16 * 64, mul(symbol(THREADS), 4 * per_thread))
+    return add((steps + 15) // 16 * 64, mul(symbol(THREADS), 4 * per_thread))
 
 
 def amx_scratch(pairs: int) -> Dim:

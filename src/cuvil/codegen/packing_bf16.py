@@ -6,7 +6,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from cuvil.codegen.packing import pack_conv_weights, pack_gemm_b
+from cuvil.codegen.packing import pack_conv_weights, pack_gemm_b, pack_winograd
+from cuvil.ir.types import BF16
 
 Words = NDArray[np.uint32]
 
@@ -38,3 +39,11 @@ def pack_conv_bf16(w: NDArray[np.generic], groups: int, nr: int) -> Words:
     if w.shape[1] % 2:
         raise ValueError(f"an odd number of channels has no pairs: weights {w.shape}")
     return _pairs(pack_conv_weights(w, groups, nr))
+
+
+def pack_winograd_bf16(w: NDArray[np.generic], m: int, nr: int) -> Words:
+    """[O, C, 3, 3] of f32, transformed as by pack_winograd and rounded to pairs of channels:
+    [ceil(O / nr), (m + 2)^2, ceil(C / 2), nr]."""
+    if w.shape[1] % 2:
+        w = np.concatenate([w, np.zeros_like(w[:, :1])], 1)
+    return _pairs(pack_winograd(w, m, nr).astype(BF16.numpy).astype(np.float32))

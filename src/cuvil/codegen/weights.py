@@ -56,6 +56,10 @@ def _winograd(array: Array, arguments: list[str]) -> Array:
     return packing.pack_winograd(array, int(arguments[0]), int(arguments[1]))
 
 
+def _winograd_bf16(array: Array, arguments: list[str]) -> Array:
+    return packing_bf16.pack_winograd_bf16(array, int(arguments[0]), int(arguments[1]))
+
+
 def _conv_transpose(array: Array, arguments: list[str]) -> Array:
     groups, nr = int(arguments[0]), int(arguments[1])
     strides, dilations = (ast.literal_eval(a) for a in arguments[2:4])
@@ -78,6 +82,7 @@ _PACKERS: Mapping[str, Callable[[Array, list[str]], Array]] = {
     "conv": _conv,
     "conv_bf16": _conv_bf16,
     "winograd": _winograd,
+    "winograd_bf16": _winograd_bf16,
     "conv_transpose": _conv_transpose,
     "depthwise": _depthwise,
     "rnn_w": packing_layer.pack_w,

@@ -21,6 +21,29 @@ CUVIL_INLINE halves rounded(vf x) {
 #endif
 }
 
+// The first n halves, 0 <= n <= VL; what is not read is 0. Written for each of a tile's rows, so it
+// had better be one instruction or one call.
+#if CUVIL_VEC_BYTES == 64
+typedef uint16_t halves_ext __attribute__((ext_vector_type(VL)));
+CUVIL_INLINE halves load_halves_n(const uint16_t* p, int64_t n) {
+  return (halves)__builtin_masked_load(lanes_below(n), p, halves_ext(uint16_t(0)));
+}
+CUVIL_INLINE void store_halves_n(uint16_t* p, halves h, int64_t n) {
+  __builtin_masked_store(lanes_below(n), (halves_ext)h, p);
+}
+#else
+__attribute__((noinline)) inline halves load_halves_n(const uint16_t* p, int64_t n) {
+  halves h = {};
+  for (int i = 0; i < VL; ++i)
+    if (i < n) h[i] = p[i];
+  return h;
+}
+__attribute__((noinline)) inline void store_halves_n(uint16_t* p, halves h, int64_t n) {
+  for (int i = 0; i < VL; ++i)
+    if (i < n) p[i] = h[i];
+}
+#endif
+
 template <int R, int V>
 CUVIL_INLINE void store_halves(const vf (&acc)[R][V], const TileOutput& o) {
 #pragma unroll
@@ -32,8 +55,7 @@ CUVIL_INLINE void store_halves(const vf (&acc)[R][V], const TileOutput& o) {
       if (v + 1 < V || o.tail == VL) {
         *reinterpret_cast<halves_mem*>(to) = h;
       } else {
-        for (int j = 0; j < VL; ++j)
-          if (j < o.tail) to[j] = h[j];
+        store_halves_n(to, h, o.tail);
       }
     }
 }
@@ -47,14 +69,9 @@ CUVIL_INLINE void add_halves(vf (&acc)[R][V], const TileOutput& o) {
 #pragma unroll
     for (int v = 0; v < V; ++v) {
       const uint16_t* from = o.finish->residual_half + i * o.ld + v * VL;
-      halves h = {};
-      if (v + 1 < V || o.tail == VL) {
-        h = *reinterpret_cast<const halves_mem*>(from);
-      } else {
-        for (int j = 0; j < VL; ++j)
-          if (j < o.tail) h[j] = from[j];
-      }
-      acc[i][v] += widened(h);
+      const bool whole = v + 1 < V || o.tail == VL;
+      acc[i][v] += widened(whole ? *reinterpret_cast<const halves_mem*>(from)
+                                 : load_halves_n(from, o.tail));
     }
 }
 

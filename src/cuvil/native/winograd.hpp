@@ -19,7 +19,7 @@ struct WinogradArgs {
   int64_t n, h, w, c;
   int64_t oh, ow, oc;
   int64_t ph, pw;
-  const float* x;
+  const void* x;
   const float* w_packed;
   float* y;
   Epilogue epilogue;
@@ -32,7 +32,7 @@ void winograd_2_f32(const WinogradArgs& args);
 void winograd_4_f32(const WinogradArgs& args);
 
 // Transformed tiles that are multiplied together. A group's transformed input should stay in the
-// second-level cache.
+// second-level cache. `c` are words of a transformed pixel here: channels, or pairs of them.
 constexpr int64_t WINOGRAD_GROUP_BYTES = CUVIL_VEC_BYTES == 64 ? 1100 << 10 : 400 << 10;
 constexpr int64_t winograd_group(int64_t m, int64_t c) {
   const int64_t points = (m + 2) * (m + 2);

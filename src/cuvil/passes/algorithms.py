@@ -25,32 +25,44 @@ BATCH, SIDE = 1, 256
 _PER_POINT = 8.0  # multiply-adds' worth of a transform, for each point of each channel
 _PER_BYTE = 3.0
 _EFFICIENCY = 0.9  # of the products at each point, which are many short ones
+DIRECT_IS_FINE = "the direct sum is as fast, or nearly so with smaller weights"
 _GAIN_OF_FIRST, _GAIN_OF_LARGER = 1.2, 1.1  # what larger weights must bring at least
+_GAIN_OF_PAIRS = 1.1  # the same for weights of bf16, which are small still
+# Pairs are multiplied so fast that what surrounds them counts: the end of each output, and reading
+# the left operand where few columns share it.
+_PER_OUTPUT = 13.0
+_FEW_COLUMNS, _COLUMNS = 1.4, 16
 
 
-def winograd_cost(outputs: int, sizes: Sequence[int], channels: int, out_channels: int) -> float:
+def winograd_cost(
+    outputs: int, sizes: Sequence[int], channels: int, out_channels: int, pair_rate: float = 0
+) -> float:
     """The cost of minimal filtering with tiles of ``outputs`` x ``outputs`` (1: of the direct sum)
-    for an output of ``sizes`` (n, h, w), in multiply-adds."""
+    for an output of ``sizes`` (n, h, w), in multiply-adds of f32. Unless it is 0, the products are
+    of bf16, and the machine makes ``pair_rate`` times as many of them."""
     n, h, w = sizes
     tiles = n * -(-h // outputs) * -(-w // outputs)
     points = 9 if outputs == 1 else (outputs + 2) ** 2
-    products = float(tiles * points * channels * out_channels)
-    reads = float(points * channels * out_channels) * 4 * _PER_BYTE
+    products = tiles * points * channels * out_channels / (pair_rate or 1.0)
+    reads = points * channels * out_channels * (2 if pair_rate else 4) * _PER_BYTE
+    if outputs == 1 and pair_rate:
+        few = _FEW_COLUMNS if out_channels <= _COLUMNS else 1.0
+        return few * products + tiles * out_channels * _PER_OUTPUT + reads
     if outputs == 1:
         return products + reads
     transforms = tiles * points * (channels + out_channels) * _PER_POINT
     return products / _EFFICIENCY + transforms + reads
 
 
-def winograd_row(channels: int) -> int:
-    """Floats between transformed pixels (native gemm_scratch_stride)."""
-    return 16 * ((channels + 15) // 16 | 1)
+def winograd_row(steps: int) -> int:
+    """Words between transformed pixels of ``steps`` words (native gemm_scratch_stride)."""
+    return 16 * ((steps + 15) // 16 | 1)
 
 
-def winograd_group(outputs: int, channels: int, target: Target) -> int:
+def winograd_group(outputs: int, steps: int, target: Target) -> int:
     """Tiles of ``outputs`` x ``outputs`` that are multiplied together (native winograd_group)."""
     room = (1100 << 10) if target.vec_bytes == 64 else (400 << 10)
-    fit = room // ((outputs + 2) ** 2 * winograd_row(channels) * 4) // target.mr
+    fit = room // ((outputs + 2) ** 2 * winograd_row(steps) * 4) // target.mr
     return min(max(fit, 1), 4) * target.mr
 
 
@@ -61,6 +73,18 @@ def best_tile(sizes: Sequence[int], channels: int, out_channels: int) -> int:
     if cost[1] >= _GAIN_OF_FIRST * cost[4] and cost[2] >= _GAIN_OF_LARGER * cost[4]:
         return 4
     return 2 if small else 1
+
+
+def best_tile_bf16(
+    sizes: Sequence[int], channels: int, out_channels: int, pair_rate: float
+) -> int:
+    """The same where 4 multiplies f32, 2 and 1 multiply bf16 (native/winograd_bf16.hpp)."""
+    direct = winograd_cost(1, sizes, channels, out_channels, pair_rate)
+    large = winograd_cost(4, sizes, channels, out_channels)
+    small = winograd_cost(2, sizes, channels, out_channels, pair_rate)
+    if direct >= _GAIN_OF_FIRST * large and small >= large:
+        return 4
+    return 2 if direct >= _GAIN_OF_PAIRS * small else 1
 
 
 def usual_size(dim: Dim, facts: Facts, usual: int) -> int:
@@ -78,18 +102,22 @@ def minimal_filtering(op: Op, context: Context) -> Outcome:
     reason = "its algorithm is chosen" if "algorithm" in op.attrs else unfit(op)
     if reason:
         return Refusal(reason)
-    facts = context.facts
-    out_channels, channels = (usual_size(d, facts, 1) for d in op.operands[1].type.shape[:2])
-    n, *sides = op.type.shape[:3]
-    sizes = [usual_size(n, facts, BATCH), *(usual_size(d, facts, SIDE) for d in sides)]
-    tile = best_tile(sizes, channels, out_channels)
+    tile = best_tile(*usual_sizes(op, context.facts))
     if tile == 1:
-        return Refusal("the direct sum is as fast, or nearly so with smaller weights")
+        return Refusal(DIRECT_IS_FINE)
 
     def action(rw: Rewriter) -> list[Value]:
         return [rw.op("conv", op.operands, {**op.attrs, "algorithm": WINOGRAD[tile]}).result]
 
     return action
+
+
+def usual_sizes(op: Op, facts: Facts) -> tuple[list[int], int, int]:
+    """A convolution's output (n, h, w), and its channels: of the input and of the output."""
+    out_channels, channels = (usual_size(d, facts, 1) for d in op.operands[1].type.shape[:2])
+    n, *sides = op.type.shape[:3]
+    sizes = [usual_size(n, facts, BATCH), *(usual_size(d, facts, SIDE) for d in sides)]
+    return sizes, channels, out_channels
 
 
 def unfit(op: Op) -> str:

@@ -66,7 +66,8 @@ class PassOptions:
     contractions with constants multiply, what tuning chose by kernel, and for which sizes kernels
     have versions. ``watch`` is told of each pass. ``composites`` are those that the target computes
     itself; without ``kernels`` nothing is brought into the form of the native ones. With ``codes``
-    products of quantised tensors multiply bytes, whatever their sizes."""
+    products of quantised tensors multiply bytes, whatever their sizes. ``pair_rate`` is how many
+    products of bf16 the target makes in the time of one of f32."""
 
     enable_fusion: bool = True
     fuel: int | None = None
@@ -81,6 +82,7 @@ class PassOptions:
     composites: frozenset[str] = frozenset()
     kernels: bool = True
     codes: bool = False
+    pair_rate: float = 1.0
 
 
 def _required(rule: Rule) -> Rule:
@@ -130,7 +132,9 @@ def _vary(plan: VariantPlan) -> Callable[[Rewriter], object]:
 
 def fused_passes(options: PassOptions) -> list[Pass]:
     """canonical -> fused"""
+    filtering = [_rules("narrow-filtering", precision.narrow_filtering(options.pair_rate))]
     narrow = [
+        *(filtering if options.winograd else []),
         _rules("narrow-operands", *precision.RULES),
         Pass("common-subexpressions", eliminate_common),
         _rules("narrow-stores", *precision.STORE_RULES),

@@ -4,8 +4,9 @@ The rounding stands in the graph: weights become bf16 constants, and a cast stan
 are multiplied with. Attention alone is only allowed to round, which a matrix unit makes use of.
 Movements are taken along, so that the cast is fused with whatever computes
 the elements. Everything else stays f32, results of contractions too; but what is stored as bf16
-for products, and added to another result, is added as it is stored. The last dimension summed over
-gets an even size, for kernels read pairs; what is added is zero.
+for products, and added to another result, is added as it is stored. Minimal filtering reads bf16,
+but its weights are rounded after their transform, if at all (native/winograd_bf16.hpp). The last
+dimension summed over gets an even size, for kernels read pairs; what is added is zero.
 """
 
 from __future__ import annotations
@@ -15,6 +16,13 @@ import numpy as np
 from cuvil.ir.core import Op, Value, Weight
 from cuvil.ir.types import BF16, F32
 from cuvil.ops.rounded import ROUNDED
+from cuvil.passes.algorithms import (
+    DIRECT_IS_FINE,
+    WINOGRAD,
+    best_tile_bf16,
+    unfit,
+    usual_sizes,
+)
 from cuvil.passes.matching import Array, constant_of
 from cuvil.rewrite.rewriter import Rewriter
 from cuvil.rewrite.rule import Context, Outcome, Refusal, Rule, rule
@@ -87,6 +95,30 @@ def narrow_conv(op: Op, context: Context) -> Outcome:
         return [_product(rw, op, x, 1)]
 
     return action
+
+
+def narrow_filtering(pair_rate: float) -> Rule:
+    """The rule for convolutions that minimal filtering is the fastest for, where ``pair_rate``
+    times as many products of bf16 are made as of f32."""
+
+    @rule("bf16-minimal-filtering", "conv")
+    def filtering(op: Op, context: Context) -> Outcome:
+        """conv(x, w [o, c, 3, 3]) -> conv(cast(x, bf16), w) {algorithm = winograd_m, out = f32}"""
+        reason = "its algorithm is chosen" if "algorithm" in op.attrs else unfit(op)
+        if reason:
+            return Refusal(reason)
+        tile = best_tile_bf16(*usual_sizes(op, context.facts), pair_rate)
+        if tile == 1:
+            return Refusal(DIRECT_IS_FINE)
+
+        def action(rw: Rewriter) -> list[Value]:
+            x = _narrow(rw, op.operands[0])
+            attrs = {**op.attrs, "algorithm": WINOGRAD[tile], "out": F32}
+            return [rw.op(op.name, [x, *op.operands[1:]], attrs).result]
+
+        return action
+
+    return filtering
 
 
 def _product(rw: Rewriter, op: Op, left: Value, axis: int) -> Value:

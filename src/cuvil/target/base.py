@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+# Products of bf16 that a unit makes in the time of one of f32.
+_PAIR_RATES = {"amx_bf16": 16.0, "avx512_bf16": 2.0, "svebf16": 2.0, "bf16": 2.0}
+
 
 @dataclass(frozen=True)
 class Variant:
@@ -80,6 +83,13 @@ class Target:
         """Whether products of bf16 may run on a matrix unit (native/tile_amx.hpp)."""
         known = (self.cpu_features, *(v.features for v in self.variants))
         return any("amx_bf16" in features for features in known)
+
+    @property
+    def pair_rate(self) -> float:
+        """How many products of bf16 are made in the time of one of f32, at best."""
+        known = {f for features in (self.cpu_features, *(v.features for v in self.variants))
+                 for f in features}  # fmt: skip
+        return max((rate for feature, rate in _PAIR_RATES.items() if feature in known), default=1.0)
 
     @property
     def recurrent_lanes(self) -> int:
