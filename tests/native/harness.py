@@ -81,6 +81,9 @@ def _cpu_flags() -> set[str]:
 
 
 AVX512 = Machine("avx512", 64, 14, 32, ("-mcpu=x86_64_v4-prefer_256_bit",))
+AVX512_BF16 = Machine(
+    "avx512bf16", 64, 14, 32, ("-mcpu=x86_64_v4+avx512vnni+avx512bf16-prefer_256_bit",)
+)
 AVX2 = Machine("avx2", 32, 6, 16, ("-mcpu=x86_64_v3",))
 SSE = Machine("sse", 16, 4, 8, ("-mcpu=x86_64",))
 NEON = Machine("neon", 16, 8, 8, ("-target", "aarch64-linux-gnu", "-mcpu=cortex_a76"))
@@ -92,6 +95,12 @@ def runnable() -> list[Machine]:
     flags = _cpu_flags()
     machines = [AVX512] if {"avx512f", "avx512bw", "avx512vl", "avx512dq"} <= flags else []
     return machines + ([AVX2] if {"avx2", "fma"} <= flags else [])
+
+
+def runnable_pairs() -> list[Machine]:
+    """The same, and the one with a dot product of pairs of bf16."""
+    pairs = {"avx512f", "avx512bw", "avx512_bf16"} <= _cpu_flags()
+    return runnable() + ([AVX512_BF16] if pairs else [])
 
 
 def compile_object(source: Path, out: Path, machine: Machine) -> None:

@@ -13,7 +13,7 @@ from cuvil.sym.expr import evaluate
 from cuvil.target.base import Target
 
 from .conv_harness import PairConvolutions, Shape, conv_reference, normal
-from .harness import runnable
+from .harness import runnable_pairs
 from .test_winograd import NAMED, same
 
 # Of the sum of absolute values. In tiles of 2 x 2 the transformed pixels and weights are rounded by
@@ -21,7 +21,7 @@ from .test_winograd import NAMED, same
 TOLERANCE = {2: 4 * 2 * 2.0**-9, 4: 4e-6}
 
 
-@pytest.fixture(scope="module", params=runnable(), ids=lambda machine: machine.name)
+@pytest.fixture(scope="module", params=runnable_pairs(), ids=lambda machine: machine.name)
 def native(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> PairConvolutions:

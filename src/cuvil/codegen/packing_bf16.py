@@ -12,7 +12,7 @@ from cuvil.ir.types import BF16
 Words = NDArray[np.uint32]
 
 
-def _pairs(panels: NDArray[np.float32]) -> Words:
+def pair_words(panels: NDArray[np.float32]) -> Words:
     """[..., K, nr] of values that bf16 holds exactly, K even, to [..., K / 2, nr]."""
     if panels.shape[-2] % 2:
         raise ValueError(f"an odd number of steps has no pairs: panels {panels.shape}")
@@ -29,7 +29,7 @@ def _need_bf16(w: NDArray[np.generic]) -> None:
 def pack_gemm_bf16(w: NDArray[np.generic], nr: int) -> Words:
     """[K, N], K even, to panels [ceil(N / nr), K / 2, nr]; columns past N are zero."""
     _need_bf16(w)
-    return _pairs(pack_gemm_b(w, nr))
+    return pair_words(pack_gemm_b(w, nr))
 
 
 def pack_conv_bf16(w: NDArray[np.generic], groups: int, nr: int) -> Words:
@@ -38,7 +38,7 @@ def pack_conv_bf16(w: NDArray[np.generic], groups: int, nr: int) -> Words:
     _need_bf16(w)
     if w.shape[1] % 2:
         raise ValueError(f"an odd number of channels has no pairs: weights {w.shape}")
-    return _pairs(pack_conv_weights(w, groups, nr))
+    return pair_words(pack_conv_weights(w, groups, nr))
 
 
 def pack_winograd_bf16(w: NDArray[np.generic], m: int, nr: int) -> Words:
@@ -46,4 +46,4 @@ def pack_winograd_bf16(w: NDArray[np.generic], m: int, nr: int) -> Words:
     [ceil(O / nr), (m + 2)^2, ceil(C / 2), nr]."""
     if w.shape[1] % 2:
         w = np.concatenate([w, np.zeros_like(w[:, :1])], 1)
-    return _pairs(pack_winograd(w, m, nr).astype(BF16.numpy).astype(np.float32))
+    return pair_words(pack_winograd(w, m, nr).astype(BF16.numpy).astype(np.float32))

@@ -8,12 +8,13 @@ from typing import Any, cast
 import numpy as np
 
 from cuvil.codegen.packing import pack_gemm_b
-from cuvil.codegen.packing_bf16 import pack_gemm_bf16
+from cuvil.codegen.packing_bf16 import pack_gemm_bf16, pair_words
 from cuvil.codegen.packing_rnn import (
     GATES,
     Kind,
     merge_biases,
     pack_recurrent,
+    recurrent_parts,
     reorder_gates,
     reorder_peepholes,
 )
@@ -44,8 +45,19 @@ def pack_w_bf16(array: Array, arguments: list[str]) -> Array:
 
 
 def pack_r_bf16(array: Array, arguments: list[str]) -> Array:
-    """``rnn_r_bf16:kind:lanes:linear_before_reset``: :func:`pack_r` of bf16, as bf16."""
-    return pack_r(array.astype(np.float32), arguments).astype(array.dtype)
+    """``rnn_r_bf16:kind:lanes:linear_before_reset``: :func:`pack_r` of bf16, in pairs of the units
+    that are multiplied (native/rnn_bf16.hpp)."""
+    kind, lanes, linear = cast(Kind, arguments[0]), int(arguments[1]), arguments[2] == "1"
+    rows = (reorder_gates(r, kind, "onnx") for r in array.astype(np.float32))
+    parts = [part for r in rows for part in recurrent_parts(r, kind, lanes, linear)]
+    return np.concatenate([_in_pairs(part).reshape(-1) for part in parts])
+
+
+def _in_pairs(part: Array) -> Array:
+    """[blocks, units, gates, lanes] to [blocks, ceil(units / 2), gates * lanes] words."""
+    blocks, units = part.shape[:2]
+    rows = np.pad(part.reshape(blocks, units, -1), ((0, 0), (0, units % 2), (0, 0)))
+    return pair_words(rows)
 
 
 def _merged(array: Array, arguments: list[str]) -> list[tuple[Array, Array | None]]:

@@ -55,13 +55,13 @@ def merge_biases(
 
 
 def _pack_gates(r: F32, lanes: int) -> F32:
-    """[gates, hidden, hidden] (gate, unit, input) to [blocks, input, gate, lane], flattened."""
+    """[gates, hidden, hidden] (gate, unit, input) to [blocks, input, gate, lane]."""
     gates, hidden, inputs = r.shape
     blocks = -(-hidden // lanes)
     padded = np.zeros((gates, blocks * lanes, inputs), dtype=np.float32)
     padded[:, :hidden] = r
     tiles = padded.reshape(gates, blocks, lanes, inputs)
-    return np.ascontiguousarray(tiles.transpose(1, 3, 0, 2)).reshape(-1)
+    return np.ascontiguousarray(tiles.transpose(1, 3, 0, 2))
 
 
 def pack_recurrent(r: F32, kind: Kind, lanes: int, linear_before_reset: bool = False) -> F32:
@@ -76,11 +76,17 @@ def pack_recurrent(r: F32, kind: Kind, lanes: int, linear_before_reset: bool = F
 
     Returns: a flat vector. Raises ValueError when the shape is not that of the layer.
     """
+    parts = recurrent_parts(r, kind, lanes, linear_before_reset)
+    return np.concatenate([part.reshape(-1) for part in parts])
+
+
+def recurrent_parts(r: F32, kind: Kind, lanes: int, linear_before_reset: bool) -> list[F32]:
+    """What pack_recurrent puts one after the other: [blocks, hidden, gates, lanes] each."""
     gates = GATES[kind]
     hidden = r.shape[1]
     if r.shape[0] != gates * hidden:
         raise ValueError(f"recurrent weights of a {kind} are [{gates} * hidden, hidden]: {r.shape}")
     split = np.asarray(r, dtype=np.float32).reshape(gates, hidden, hidden)
     if kind == "gru" and not linear_before_reset:
-        return np.concatenate([_pack_gates(split[:2], lanes), _pack_gates(split[2:], lanes)])
-    return _pack_gates(split, lanes)
+        return [_pack_gates(split[:2], lanes), _pack_gates(split[2:], lanes)]
+    return [_pack_gates(split, lanes)]

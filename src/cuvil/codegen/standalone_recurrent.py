@@ -173,7 +173,7 @@ class _Layer:
         """Native recurrent_scratch_bytes."""
         gates = mul(round_up(product((steps, batch, self.rows)), 16), 4)
         padded = -(-self.hidden // self.lanes) * self.lanes
-        row = padded * (4 + _gates(self.op))
+        row = padded * (5 + _gates(self.op))
         return add(gates, mul(batch, self.directions * row * 4))
 
 

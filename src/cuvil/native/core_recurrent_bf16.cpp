@@ -1,8 +1,9 @@
-// Recurrent layers of bf16: the inputs' product on pairs, then the steps with widened weights.
+// Recurrent layers of bf16: the inputs' product on pairs, then the steps.
 #include "recurrent_bf16.hpp"
 
 #include "gemm_bf16.hpp"
 #include "recurrent_layer.hpp"
+#include "rnn_bf16.hpp"
 
 namespace cuvil {
 namespace {
@@ -25,6 +26,8 @@ void multiply_pairs(const RecurrentArgs& a, float* gates, int64_t columns) {
 
 }  // namespace
 
-void recurrent_bf16(const RecurrentArgs& a) { recurrent_layer(a, 2, multiply_pairs, rnn_bf16); }
+void recurrent_bf16(const RecurrentArgs& a) {
+  recurrent_layer(a, (a.hidden + 1) / 2, multiply_pairs, rnn_bf16);
+}
 
 }  // namespace cuvil

@@ -1,6 +1,7 @@
 // Register tiles of pairs of bf16.
 #include "tile_bf16.hpp"
 
+#include "dot2.hpp"
 #include "pair_output.hpp"
 #include "tile_loops.hpp"
 
@@ -8,18 +9,6 @@ namespace cuvil {
 namespace {
 
 typedef int32_t pair_mem __attribute__((aligned(1), may_alias));
-
-// acc + a[0] b[0] + a[1] b[1] in each lane.
-CUVIL_INLINE vf dot2(vf acc, vi a, vi b) {
-#if CUVIL_VEC_BYTES == 64 && defined(__AVX512BF16__)
-  typedef __bf16 pairs __attribute__((vector_size(64)));
-  return __builtin_ia32_dpbf16ps_512(acc, (pairs)a, (pairs)b);
-#else
-  constexpr int32_t upper = int32_t(0xffff0000u);
-  acc += (vf)(a << 16) * (vf)(b << 16);
-  return acc + (vf)(a & upper) * (vf)(b & upper);
-#endif
-}
 
 struct Pairs {
   typedef pair_mem Left;

@@ -1,5 +1,5 @@
 // recurrent.hpp with inputs and weights of bf16: x, w and r point at those, w is packed as
-// gemm_bf16.hpp says, r as rnn_bf16 takes it; the size of the inputs is even. All else is f32.
+// gemm_bf16.hpp says, r as rnn_bf16.hpp has it; the size of the inputs is even. All else is f32.
 #pragma once
 #include "recurrent.hpp"
 

@@ -5,15 +5,14 @@
 namespace cuvil {
 
 // The layer: `multiply` makes the gates' part that the inputs decide, `run` the steps (rnn.hpp),
-// with weights of that size.
+// with that many words of weights for each unit and gate.
 template <class Multiply, class Run>
-void recurrent_layer(const RecurrentArgs& a, int64_t weight_bytes, const Multiply& multiply,
+void recurrent_layer(const RecurrentArgs& a, int64_t words, const Multiply& multiply,
                      const Run& run) {
   const int64_t gates = rnn_gates(a.kind), columns = recurrent_rows(a);
   const int64_t states = a.batch * a.hidden;
   float* x_gates = static_cast<float*>(a.scratch);
   multiply(a, x_gates, columns);
-  const char* weights = reinterpret_cast<const char*>(a.r);
   RnnArgs one[2] = {};
   for (int64_t d = 0; d < a.directions; ++d) {
     RnnArgs& r = one[d];
@@ -24,8 +23,7 @@ void recurrent_layer(const RecurrentArgs& a, int64_t weight_bytes, const Multipl
     r.gates_x = x_gates + d * gates * a.hidden;
     r.x_step = a.batch * columns;
     r.x_batch = columns;
-    const int64_t before = d * gates * rnn_padded(a.hidden) * a.hidden;
-    r.r_packed = reinterpret_cast<const float*>(weights + before * weight_bytes);
+    r.r_packed = a.r + d * gates * rnn_padded(a.hidden) * words;
     r.bias_h = a.bias_h ? a.bias_h + d * a.hidden : nullptr;
     r.peepholes = a.peepholes ? a.peepholes + d * 3 * a.hidden : nullptr;
     r.h0 = a.h0 ? a.h0 + d * states : nullptr;

@@ -48,9 +48,10 @@ struct RnnArgs {
 
 constexpr int64_t rnn_gates(int32_t kind) { return kind == kLstm ? 4 : kind == kGru ? 3 : 1; }
 constexpr int64_t rnn_padded(int64_t hidden) { return (hidden + LANES - 1) / LANES * LANES; }
-// Floats a row of a batch needs: two hidden states, a cell state, r * h, and the gates.
+// Floats a row of a batch needs: two hidden states, a cell state, r * h, what of a state is
+// multiplied, and the gates.
 constexpr int64_t rnn_row_floats(int32_t kind, int64_t hidden) {
-  return rnn_padded(hidden) * (4 + rnn_gates(kind));
+  return rnn_padded(hidden) * (5 + rnn_gates(kind));
 }
 constexpr int64_t rnn_scratch_bytes(int32_t kind, int64_t batch, int64_t hidden,
                                     int32_t directions) {
@@ -61,7 +62,5 @@ constexpr int64_t rnn_scratch_bytes(int32_t kind, int64_t batch, int64_t hidden,
 // Threads share directions and rows; one row of one direction is shared by hidden units, step by
 // step, once a step is long enough to pay for it. scratch: rnn_scratch_bytes, 64-byte aligned.
 void rnn_f32(const RnnArgs* directions, int32_t count, void* scratch, Pool* pool);
-// The same with recurrent weights of bf16, at which r_packed points; states and sums are f32.
-void rnn_bf16(const RnnArgs* directions, int32_t count, void* scratch, Pool* pool);
 
 }  // namespace cuvil
