@@ -66,7 +66,7 @@ def test_recurrent_layers_round_inputs_and_weights(layer: str) -> None:
     exact.load_state_dict(weights)
     with torch.no_grad():
         want, got = exact(x.bfloat16().double())[0], compiled(x)[0]
-        assert far(got, want) < 2e-6
+        assert far(got, want) < 2e-5  # where states are multiplied with 16 bits of them
         assert far(got, model(x)[0]) > 1e-4
     plain = cuvil.compile(model, (x,), verify=False)
     assert compiled.manifest.weights_bytes < 0.7 * plain.manifest.weights_bytes

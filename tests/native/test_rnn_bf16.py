@@ -11,7 +11,7 @@ import pytest
 from cuvil.codegen.packing_layer import pack_r_bf16
 
 from .harness import Machine, address, aligned_zeros, build, runnable_pairs
-from .test_rnn import ACTIVATIONS, KINDS, PTR, Args, Case, Function, I64, reference
+from .test_rnn import ACTIVATIONS, I64, KINDS, PTR, Args, Case, Function, reference
 
 WRAPPERS = """
 #include "rnn_bf16.hpp"

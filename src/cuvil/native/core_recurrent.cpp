@@ -45,7 +45,9 @@ float* pack_gates(float* dst, const float* r, const RecurrentArgs& a, int64_t g0
 
 }  // namespace
 
-void recurrent_f32(const RecurrentArgs& a) { recurrent_layer(a, a.hidden, multiply_inputs, rnn_f32); }
+void recurrent_f32(const RecurrentArgs& a) {
+  recurrent_layer(a, a.hidden, multiply_inputs, rnn_f32);
+}
 
 void pack_recurrent_w(float* dst, float* rows, const float* w, const RecurrentArgs& a) {
   const int64_t gates = rnn_gates(a.kind), gate = a.hidden * a.size;

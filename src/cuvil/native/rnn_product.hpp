@@ -123,7 +123,8 @@ template <class State, int G, int R, int P>
 CUVIL_INLINE void multiply_parts(const Step& s, const int64_t* rows,
                                  const typename State::Weight* block, int64_t u0) {
 #pragma unroll
-  for (int p = 0; p < LANES; p += P * VL) multiply_block<State, G, R, P>(s, rows, block + p, u0 + p);
+  for (int p = 0; p < LANES; p += P * VL)
+    multiply_block<State, G, R, P>(s, rows, block + p, u0 + p);
 }
 
 template <class State, int G>
@@ -155,8 +156,10 @@ CUVIL_MULTIPLIES __attribute__((noinline)) void multiply_blocks(
     const typename State::Weight* block = weights + b * size;
     const int64_t u0 = b * LANES;
     int64_t r = 0;
-    for (; r + kRows <= count; r += kRows) multiply_parts<State, G, kRows, 1>(s, rows + r, block, u0);
-    for (; kRows > 2 && r + 2 <= count; r += 2) multiply_parts<State, G, 2, 1>(s, rows + r, block, u0);
+    for (; r + kRows <= count; r += kRows)
+      multiply_parts<State, G, kRows, 1>(s, rows + r, block, u0);
+    for (; kRows > 2 && r + 2 <= count; r += 2)
+      multiply_parts<State, G, 2, 1>(s, rows + r, block, u0);
     for (; r < count; ++r) multiply_lone_row<State, G>(s, rows + r, block, u0);
   }
 }

@@ -246,7 +246,8 @@ struct Sequence {
   void second_half(const int64_t* rows, int64_t count, int64_t b0, int64_t b1) const {
     const Step s = {reset, parts, pre + 2 * padded, padded, gates * padded, padded,
                     State::steps(a.hidden), step % 2 != 0};
-    multiply_blocks<State, 1>(s, rows, count, weights() + padded * State::steps(a.hidden) * 2, b0, b1);
+    const Weight* candidate = weights() + padded * State::steps(a.hidden) * 2;
+    multiply_blocks<State, 1>(s, rows, count, candidate, b0, b1);
     for (int64_t i = 0; i < count; ++i) gru_state(a, units(rows[i], b0, b1));
   }
 
