@@ -133,6 +133,8 @@ def _has_contiguous_rows(view: View) -> bool:
 
 NATIVE_RANK = {"conv": 5, "conv_transpose": 4}
 """The highest rank whose convolutions have a native kernel."""
+_PAIRED = {"matmul": -2, "conv": 1, "conv_transpose": 0}
+"""The axis of the weights that is summed over."""
 BYTES = "bytes"
 """The algorithm of convolutions of bytes that a target has a kernel for (passes/codes.py)."""
 
@@ -171,14 +173,15 @@ def is_byte_product(op: Op) -> bool:
 
 
 def is_pair_product(op: Op) -> bool:
-    """Whether this matmul or convolution is one of native/gemm_bf16.hpp or conv_bf16.hpp: bf16 by
-    constant bf16 in pairs, summed in f32."""
+    """Whether this matmul or convolution is one of native/gemm_bf16.hpp, conv_bf16.hpp or
+    conv_transpose_bf16.hpp: bf16 by constant bf16 in pairs, summed in f32."""
     a, b = (v.type for v in op.operands[:2])
-    known = op.short in ("matmul", "conv") and op.type.dtype == F32 and a.dtype == b.dtype == BF16
+    known = op.short in _PAIRED and op.type.dtype == F32 and a.dtype == b.dtype == BF16
     if not known or op.attrs.get("trans_a") or op.attrs.get("trans_b"):
         return False
-    depth = b.shape[-2 if op.short == "matmul" else 1]
-    return isinstance(depth, int) and depth % 2 == 0 and _is_constant(op.operands[1])
+    depth = b.shape[_PAIRED[op.short]]
+    groups = op.attrs["groups"] if op.short == "conv_transpose" else 1
+    return isinstance(depth, int) and depth % (2 * groups) == 0 and _is_constant(op.operands[1])
 
 
 def is_filtered_bf16(op: Op) -> bool:

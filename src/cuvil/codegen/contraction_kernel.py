@@ -281,9 +281,11 @@ def _conv(op: Op, main: Op, facts: Facts, target: Target) -> Kernel:
         each = channels // groups
         if transposed:
             strides = f"{main.attrs['strides']}:{main.attrs['dilations']}"
-            packing = f"conv_transpose:{groups}:{target.nr}:{strides}"
+            kind = "conv_transpose_bf16" if pairs else "conv_transpose"
+            packing = f"{kind}:{groups}:{target.nr}:{strides}"
             scratch = conv_transpose_scratch(taps, each, target.mr)
-            names = ("ConvTransposeArgs", "conv_transpose2d_f32", "conv_transpose.hpp")
+            name = f"conv_transpose2d_{'bf16' if pairs else 'f32'}"
+            names = ("ConvTransposeArgs", name, f"{kind}.hpp")
         else:
             kind = "conv_bf16" if pairs else "conv"
             packing = f"{kind}:{groups}:{target.nr}"
@@ -294,7 +296,7 @@ def _conv(op: Op, main: Op, facts: Facts, target: Target) -> Kernel:
     call.set("scratch", call.scratch(scratch))
     if names[0] == "ConvArgs":
         _cutting(call)
-    if pairs:
+    if pairs and not transposed:
         _copied_rows(call, taps * each, target)
     finish = finish_of(op, main) if names[0] in _FINISHING else None
     if depthwise and finish is not None and finish.residual is not None:

@@ -3,10 +3,17 @@ in a word, the earlier one in its lower half."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
-from cuvil.codegen.packing import pack_conv_weights, pack_gemm_b, pack_winograd
+from cuvil.codegen.packing import (
+    pack_conv_transpose,
+    pack_conv_weights,
+    pack_gemm_b,
+    pack_winograd,
+)
 from cuvil.ir.types import BF16
 
 Words = NDArray[np.uint32]
@@ -39,6 +46,21 @@ def pack_conv_bf16(w: NDArray[np.generic], groups: int, nr: int) -> Words:
     if w.shape[1] % 2:
         raise ValueError(f"an odd number of channels has no pairs: weights {w.shape}")
     return pair_words(pack_conv_weights(w, groups, nr))
+
+
+def pack_conv_transpose_bf16(
+    w: NDArray[np.generic],
+    groups: int,
+    nr: int,
+    strides: Sequence[int],
+    dilations: Sequence[int] = (1, 1),
+) -> Words:
+    """[C, O / groups, KH, KW], C / groups even, as pack_conv_transpose has it, in pairs of rows."""
+    _need_bf16(w)
+    if w.shape[0] // groups % 2:
+        raise ValueError(f"an odd number of channels has no pairs: weights {w.shape}")
+    rows = pack_conv_transpose(w, groups, nr, strides, dilations).reshape(-1, nr)
+    return pair_words(rows).reshape(-1)
 
 
 def pack_winograd_bf16(w: NDArray[np.generic], m: int, nr: int) -> Words:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,12 +61,23 @@ def _winograd_bf16(array: Array, arguments: list[str]) -> Array:
 
 
 def _conv_transpose(array: Array, arguments: list[str]) -> Array:
+    return packing.pack_conv_transpose(*_in_the_plane(array, arguments))
+
+
+def _conv_transpose_bf16(array: Array, arguments: list[str]) -> Array:
+    return packing_bf16.pack_conv_transpose_bf16(*_in_the_plane(array, arguments))
+
+
+def _in_the_plane(
+    array: Array, arguments: list[str]
+) -> tuple[Array, int, int, Sequence[int], Sequence[int]]:
+    """Weights of two spatial dimensions, groups, columns of a panel, strides and dilations."""
     groups, nr = int(arguments[0]), int(arguments[1])
     strides, dilations = (ast.literal_eval(a) for a in arguments[2:4])
     if array.ndim == 3:
         array = array[:, :, None, :]
         strides, dilations = (1, *strides), (1, *dilations)
-    return packing.pack_conv_transpose(array, groups, nr, strides, dilations)
+    return array, groups, nr, strides, dilations
 
 
 def _depthwise(array: Array, arguments: list[str]) -> Array:
@@ -84,6 +95,7 @@ _PACKERS: Mapping[str, Callable[[Array, list[str]], Array]] = {
     "winograd": _winograd,
     "winograd_bf16": _winograd_bf16,
     "conv_transpose": _conv_transpose,
+    "conv_transpose_bf16": _conv_transpose_bf16,
     "depthwise": _depthwise,
     "rnn_w": packing_layer.pack_w,
     "rnn_r": packing_layer.pack_r,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from cuvil.analysis.contraction_views import NATIVE_RANK
 from cuvil.ir.core import Op, Value, Weight
 from cuvil.ir.types import BF16, F32
 from cuvil.ops.rounded import ROUNDED
@@ -93,6 +94,27 @@ def narrow_conv(op: Op, context: Context) -> Outcome:
     def action(rw: Rewriter) -> list[Value]:
         x = _even(rw, _narrow(rw, op.operands[0]), op.operands[0].type.rank - 1)
         return [_product(rw, op, x, 1)]
+
+    return action
+
+
+@rule("bf16-conv-transpose", "conv_transpose")
+def narrow_conv_transpose(op: Op, context: Context) -> Outcome:
+    """conv_transpose(x, w) -> conv_transpose(cast(x, bf16), bf16 w) {out = f32}, w constant"""
+    reason = _unfit(op)
+    if reason:
+        return Refusal(reason)
+    if not op.attrs.get("channels_last"):
+        return Refusal("the channels are not last")
+    if op.type.rank > NATIVE_RANK[op.short]:
+        return Refusal("it has too many dimensions for the kernel")
+    channels, groups = op.operands[1].type.shape[0], op.attrs["groups"]
+    if not isinstance(channels, int) or (groups != 1 and channels // groups % 2):
+        return Refusal("a group has an odd number of channels")
+
+    def action(rw: Rewriter) -> list[Value]:
+        x = _even(rw, _narrow(rw, op.operands[0]), op.operands[0].type.rank - 1)
+        return [_product(rw, op, x, 0)]
 
     return action
 
@@ -241,5 +263,6 @@ def _rounds(user: Op) -> bool:
 STORE_RULES: list[Rule] = [narrow_residual]
 MAP_RULES: list[Rule] = [narrow_activation]
 RULES: list[Rule] = [
-    narrow_matmul, narrow_conv, narrow_attention, narrow_recurrent, narrow_table,
+    narrow_matmul, narrow_conv, narrow_conv_transpose, narrow_attention, narrow_recurrent,
+    narrow_table,
 ]  # fmt: skip
