@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -16,6 +17,8 @@ import numpy.typing as npt
 import pytest
 
 from . import harness_core as hc
+from .harness import NATIVE as FOLDER
+from .harness import NEON, WASM, Machine, compile_object
 from .test_attention import I32, I64, MASK_SHAPES, PTR, Args, Case, far_apart, make, reference, run
 
 SOURCE = """
@@ -238,3 +241,14 @@ def test_the_generated_code_asks_for_enough_scratch(lib: ctypes.CDLL) -> None:
             sizes = {"kv_len": kv_len, "head_dim": dim, "v_dim": dim + 1}
             asked = attention_unit_scratch(sizes, 384, native_target())
             assert evaluate(asked, {THREADS: 1}) >= lib.unit_bytes(kv_len, dim, dim + 1)
+
+
+def test_the_form_for_a_matrix_unit_compiles(tmp_path: Path) -> None:
+    cpu = ("-target", "x86_64-linux-gnu", "-mcpu=sapphirerapids-prefer_256_bit")
+    for name in ("core_attention_bf16.cpp", "core_tile_amx.cpp"):
+        hc.compile_object(hc.NATIVE / name, tmp_path / "out.o", (*cpu, "-DCUVIL_VEC_BYTES=64"))
+
+
+@pytest.mark.parametrize("machine", [NEON, WASM], ids=lambda machine: machine.name)
+def test_other_machines_compile(machine: Machine, tmp_path: Path) -> None:
+    compile_object(FOLDER / "core_attention_bf16.cpp", tmp_path / "out.o", machine)

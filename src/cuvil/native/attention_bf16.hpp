@@ -1,7 +1,7 @@
-// attention.hpp where q, k, v and the weights of a softmax may be rounded to bf16: on a machine with
-// a matrix unit or a dot product of pairs in 64 bytes they are, from kFewQueries queries on, and
-// sums stay f32; elsewhere nothing is rounded. Weights are exact to 2^-13 before they are rounded,
-// and a row's norm is of those. Denormal elements and sums count as 0 in such products.
+// attention.hpp where q, k, v and the weights of a softmax may be rounded to bf16: on a machine
+// with a matrix unit or a dot product of pairs in 64 bytes they are, from kFewQueries queries on,
+// and sums stay f32; elsewhere nothing is rounded. Weights are exact to 2^-13 before they are
+// rounded, and a row's norm is of those. Denormal elements and sums count as 0 in such products.
 #pragma once
 #include "attention.hpp"
 #include "tile_amx.hpp"

@@ -11,6 +11,8 @@ namespace cuvil {
 #if CUVIL_PAIR_ATTENTION
 namespace {
 
+static_assert(MR <= AMX_ROWS, "the scratch is for a matrix unit's rows");
+
 // Rows of pairs, `bytes` from one to the next.
 struct RoundedRows {
   char* first;
