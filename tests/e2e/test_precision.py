@@ -53,6 +53,24 @@ def test_a_network_of_convolutions_and_its_portable_form() -> None:
     assert far(portable, got) < 4e-3  # one rounding of an activation may turn out otherwise
 
 
+@pytest.mark.parametrize(("dim", "causal"), [(24, False), (33, True)])
+def test_attention_at_lengths_that_stay_open(dim: int, causal: bool) -> None:
+    def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+    def drawn(length: int) -> list[torch.Tensor]:
+        return [torch.randn(2, 3, length, dim) for _ in range(3)]
+
+    dims = {name: {2: "length"} for name in "qkv"}
+    compiled = cuvil.compile(attend, tuple(drawn(20)), precision="bf16", dynamic_dims=dims)
+    least = 1e-5 if find_target("native").multiplies_pairs else 0
+    for length in (4, 31, 300, 1001):
+        x = drawn(length)
+        assert least <= far(compiled(*x), attend(*x)) < 1e-2
+    short = drawn(3)
+    assert far(compiled(*short), attend(*short)) < 1e-6  # few rows are not worth rounding
+
+
 @pytest.mark.parametrize("layer", ["LSTM", "GRU", "RNN"])
 def test_recurrent_layers_round_inputs_and_weights(layer: str) -> None:
     """PyTorch in double precision on rounded numbers is what f32 sums come near to."""

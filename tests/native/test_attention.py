@@ -21,8 +21,9 @@ SOURCE = """
 using namespace cuvil;
 EXPORT void run(const AttentionArgs* a) { attention_f32(*a); }
 EXPORT int64_t args_size() { return sizeof(AttentionArgs); }
-EXPORT int64_t scratch_bytes(int64_t kv_len, int64_t head_dim, int64_t v_dim, int32_t threads) {
-  return attention_scratch_bytes(kv_len, head_dim, v_dim, threads);
+EXPORT int64_t scratch_bytes(int64_t kv_len, int64_t head_dim, int64_t v_dim, int32_t threads,
+                             int64_t key_block) {
+  return attention_scratch_bytes(kv_len, head_dim, v_dim, threads, key_block);
 }
 EXPORT Pool* create(int32_t n) { return pool_create(n); }
 EXPORT void destroy(Pool* p) { pool_destroy(p); }
@@ -40,6 +41,7 @@ class Args(ctypes.Structure):
         ("causal", ctypes.c_bool),
         ("causal_offset", I64),
         ("zero_masked_rows", ctypes.c_bool),
+        ("zero_nan_rows", ctypes.c_bool),
         ("scale", ctypes.c_float),
         ("out", PTR),
         *[(f"out_{s}", I64) for s in ("batch", "head", "row")],
@@ -56,7 +58,7 @@ def lib(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ctypes.CDLL]:
     loaded.create.restype, loaded.create.argtypes = PTR, [I32]
     loaded.destroy.argtypes = [PTR]
     loaded.scratch_bytes.restype = loaded.args_size.restype = I64
-    loaded.scratch_bytes.argtypes = [I64, I64, I64, I32]
+    loaded.scratch_bytes.argtypes = [I64, I64, I64, I32, I64]
     assert loaded.args_size() == ctypes.sizeof(Args)
     yield loaded
 
@@ -73,6 +75,7 @@ class Case:
     offset: int = 0
     scale: float = 0.3
     zero_masked_rows: bool = False
+    zero_nan_rows: bool = False
 
 
 def make(
@@ -115,7 +118,10 @@ def reference(c: Case) -> npt.NDArray[np.float64]:
         weights = weights / weights.sum(axis=-1, keepdims=True)
     if c.zero_masked_rows:
         weights = np.where(top == -np.inf, 0, weights)
-    return weights @ v
+    if c.zero_nan_rows:
+        weights = np.where(np.isnan(weights), 0, weights)
+    with np.errstate(invalid="ignore"):
+        return weights @ v
 
 
 def far_apart(q_len: int) -> Case:
@@ -127,7 +133,9 @@ def far_apart(q_len: int) -> Case:
     return case
 
 
-def run(lib: ctypes.CDLL, c: Case, pool: int | None = None, threads: int = 1) -> F32:
+def run(
+    lib: ctypes.CDLL, c: Case, pool: int | None = None, threads: int = 1, key_block: int = 0
+) -> F32:
     batch, heads, q_len, dim = c.q.shape
     kv_len, v_dim = c.k.shape[2], c.v.shape[3]
     out = np.full((batch, q_len, heads, v_dim), 555.0, np.float32).swapaxes(1, 2)
@@ -143,8 +151,9 @@ def run(lib: ctypes.CDLL, c: Case, pool: int | None = None, threads: int = 1) ->
         for axis, part in enumerate(("batch", "head", "row", "col")):
             setattr(a, f"mask_{part}", full.strides[axis] // full.itemsize)
     a.causal, a.causal_offset, a.scale = c.causal, c.offset, c.scale
-    a.zero_masked_rows = c.zero_masked_rows
-    floats = lib.scratch_bytes(kv_len, dim, v_dim, threads) // 4
+    a.zero_masked_rows, a.zero_nan_rows = c.zero_masked_rows, c.zero_nan_rows
+    a.key_block = key_block
+    floats = lib.scratch_bytes(kv_len, dim, v_dim, threads, key_block) // 4
     scratch = hc.aligned(floats + 16)
     scratch[:floats], scratch[floats:] = np.nan, 4321.0
     a.scratch, a.pool = hc.address(scratch), pool
@@ -251,6 +260,19 @@ def test_nan_and_inf_stay_in_their_rows(lib: ctypes.CDLL, q_len: int, bad: float
     want = reference(case)
     want[0, 1, 1] = 0
     np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("q_len", [2, 20])
+def test_rows_of_nan_weights_count_as_zero(lib: ctypes.CDLL, q_len: int) -> None:
+    case = make(1, 2, q_len, 40, 8, zero_nan_rows=True)
+    case.q[0, 1, 1, 3] = np.nan
+    case.v[0, 0, 5, 2] = np.inf
+    check(lib, case)
+
+
+@pytest.mark.parametrize("key_block", [32, 96, 768])
+def test_key_blocks(lib: ctypes.CDLL, key_block: int) -> None:
+    check(lib, make(1, 2, 20, 700, 24), key_block=key_block)
 
 
 @pytest.mark.parametrize("q_len", [1, 20])

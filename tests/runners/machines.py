@@ -74,6 +74,31 @@ def products() -> tuple[torch.nn.Module, Array, Array]:
     return model.eval(), x.numpy(), want
 
 
+class Attends(torch.nn.Module):
+    """Attention between two products."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = torch.nn.Linear(30, 120)
+        self.last = torch.nn.Linear(40, 20)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = self.first(x).unflatten(-1, (3, 2, 20)).permute(2, 0, 3, 1, 4)
+        y = torch.nn.functional.scaled_dot_product_attention(q, k, v)
+        return self.last(y.transpose(1, 2).flatten(2))
+
+
+@functools.cache
+def attends() -> tuple[torch.nn.Module, Array, Array]:
+    """Attention of sizes that fill no tile, which bf16 can do, as f64 arithmetic has it."""
+    torch.manual_seed(0)
+    model = Attends().eval()
+    x = torch.randn(2, 45, 30)
+    with torch.no_grad():
+        want = copy.deepcopy(model).double()(x.double()).numpy()
+    return model, x.numpy(), want
+
+
 @functools.cache
 def bytes_product(signed: bool) -> tuple[onnx.ModelProto, Array, Array]:
     """x @ w of bytes, x signed or not, w signed; with sizes that fill no tile."""

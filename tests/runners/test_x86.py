@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +17,10 @@ from cuvil.runners.base import Runner
 from cuvil.runners.emulated import Emulator
 from cuvil.runtime.cpu import cpu_flags
 from cuvil.target.registry import TARGETS
-from tests.runners.machines import bytes_product, mixed, needs, products
+from tests.runners.machines import attends, bytes_product, mixed, needs, products
 
 TARGET = TARGETS["x86_64-linux-gnu"]
+Made = tuple[torch.nn.Module, np.ndarray, np.ndarray]  # a model, its input, its output in f64
 # qemu's CPU and what is best of an f32 library, and of one with products of bytes, there.
 CPUS = {
     "qemu64": "sse2",
@@ -84,8 +86,11 @@ def test_variants_for_bytes(
 
 
 @pytest.mark.slow
-def test_variants_for_bf16(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model, x, want = products()
+@pytest.mark.parametrize("made", [products, attends])
+def test_variants_for_bf16(
+    made: Callable[[], Made], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, x, want = made()
     path = _saved(tmp_path, model, x, precision="bf16")
     names = _runnable(open_package(path))
     for name in names:

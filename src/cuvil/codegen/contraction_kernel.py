@@ -344,7 +344,7 @@ def _attention(op: Op, main: Op, facts: Facts, target: Target) -> Kernel:
         call.set(f"out_{part}", stride)
     block = call.tuned("key_block") or ATTENTION_BLOCK
     scratch = attention_scratch(sizes, block, target)
-    if main.attrs.get("narrow") and target.multiplies_tiles:
+    if main.attrs.get("narrow") and target.multiplies_pairs:
         scratch = maximum(scratch, attention_unit_scratch(sizes, block, target))
         call.set("scratch", call.scratch(scratch))
         return call.finish("AttentionArgs", "attention_bf16", "attention_bf16.hpp")

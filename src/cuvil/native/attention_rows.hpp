@@ -62,10 +62,10 @@ struct RowState {
   float top, sum;  // the largest log2 score so far, and the weights' sum relative to it
 };
 
-// Turns the scores of query i against keys [j0, j0 + n) into weights, `padded` columns wide, and
-// brings the row's state up to date. Returns the factor for what was accumulated before.
-CUVIL_INLINE float soften_row(const Head& h, int64_t i, int64_t j0, float* s, int64_t n,
-                              int64_t padded, RowState* state) {
+// Scores of query i against keys [j0, j0 + n) with the mask in, and -inf up to column `padded`.
+// Returns the factor > 0 that still makes them log2 scores.
+CUVIL_INLINE float mask_row(const Head& h, int64_t i, int64_t j0, float* s, int64_t n,
+                            int64_t padded) {
   const AttentionArgs& a = h.args;
   const int64_t seen = max64(0, min64(n, h.visible(i) - j0));
   float scale = a.scale * kLog2E;
@@ -79,6 +79,14 @@ CUVIL_INLINE float soften_row(const Head& h, int64_t i, int64_t j0, float* s, in
     scale = 1.0f;
   }
   for (int64_t j = seen; j < padded; ++j) s[j] = kNegInf;
+  return scale;
+}
+
+// Turns the scores of query i against keys [j0, j0 + n) into weights, `padded` columns wide, and
+// brings the row's state up to date. Returns the factor for what was accumulated before.
+CUVIL_INLINE float soften_row(const Head& h, int64_t i, int64_t j0, float* s, int64_t n,
+                              int64_t padded, RowState* state) {
+  const float scale = mask_row(h, i, j0, s, n, padded);
   const float high = row_max(s, padded) * scale;
   const float top = high > state->top ? high : state->top;
   // Nothing seen yet: any finite top gives weights 0 and keeps -inf - -inf out.

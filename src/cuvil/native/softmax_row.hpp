@@ -30,8 +30,8 @@ CUVIL_INLINE vf exp2_nonpositive(vf x) {
   return x < low ? vf{} : y;
 }
 
-// Whole vectors of s, n a multiple of VL.
-CUVIL_INLINE float row_max(const float* s, int64_t n) {
+// The largest of whole vectors of s, by lane, n a multiple of VL; a NaN is none.
+CUVIL_INLINE vf row_max_lanes(const float* s, int64_t n) {
   vf m[2] = {splat(-__builtin_inff()), splat(-__builtin_inff())};
   int64_t j = 0;
   for (; j + 2 * VL <= n; j += 2 * VL) {
@@ -39,8 +39,9 @@ CUVIL_INLINE float row_max(const float* s, int64_t n) {
     m[1] = larger(load(s + j + VL), m[1]);
   }
   if (j < n) m[0] = larger(load(s + j), m[0]);
-  return max_lanes(larger(m[0], m[1]));
+  return larger(m[0], m[1]);
 }
+CUVIL_INLINE float row_max(const float* s, int64_t n) { return max_lanes(row_max_lanes(s, n)); }
 
 // s = 2^(s * scale - top); returns the sum.
 CUVIL_INLINE float row_weights(float* s, int64_t n, float scale, float top) {

@@ -81,15 +81,22 @@ class Target:
     @property
     def multiplies_tiles(self) -> bool:
         """Whether products of bf16 may run on a matrix unit (native/tile_amx.hpp)."""
+        return self._may_have("amx_bf16")
+
+    @property
+    def multiplies_pairs(self) -> bool:
+        """Whether attention may run in pairs of bf16 (native/attention_bf16.hpp)."""
+        return self._may_have("avx512_bf16")
+
+    def _may_have(self, feature: str) -> bool:
         known = (self.cpu_features, *(v.features for v in self.variants))
-        return any("amx_bf16" in features for features in known)
+        return any(feature in features for features in known)
 
     @property
     def pair_rate(self) -> float:
         """How many products of bf16 are made in the time of one of f32, at best."""
-        known = {f for features in (self.cpu_features, *(v.features for v in self.variants))
-                 for f in features}  # fmt: skip
-        return max((rate for feature, rate in _PAIR_RATES.items() if feature in known), default=1.0)
+        rates = (rate for feature, rate in _PAIR_RATES.items() if self._may_have(feature))
+        return max(rates, default=1.0)
 
     @property
     def recurrent_lanes(self) -> int:

@@ -9,7 +9,9 @@ from cuvil.target.features import X86_V2, X86_V3, X86_V4
 X86_KERNEL = "2.6.22"
 _TRIPLE = "x86_64-linux-gnu"
 _BYTES = ("core_gemm_i8.cpp",)
-_PAIRS = ("core_tile_bf16.cpp", "core_winograd_bf16.cpp", "core_rnn_bf16.cpp")
+_PAIRS = (
+    "core_tile_bf16.cpp", "core_winograd_bf16.cpp", "core_rnn_bf16.cpp", "core_attention_bf16.cpp",
+)  # fmt: skip
 _AVX512, _AVX2 = "x86_64_v4", "x86_64_v3"
 
 _VARIANTS = (
