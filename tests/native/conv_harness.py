@@ -15,7 +15,7 @@ from cuvil.codegen.packing import (
     pack_depthwise,
     pack_winograd,
 )
-from cuvil.codegen.packing_bf16 import pack_winograd_bf16
+from cuvil.codegen.packing_bf16 import pack_conv_transpose_bf16, pack_winograd_bf16
 
 from .harness import Machine, address, aligned_zeros, build, integers
 
@@ -27,7 +27,7 @@ CORE = (
     "core_conv_transpose.cpp",
     "core_winograd.cpp",
 )
-CORE_BF16 = ("core_tile_bf16.cpp", "core_winograd_bf16.cpp")
+CORE_BF16 = ("core_tile_bf16.cpp", "core_winograd_bf16.cpp", "core_conv_transpose_bf16.cpp")
 # An epilogue that doubles what it gets and counts its visits of each element.
 SINK = r"""
 struct Sink { float* y; float* visits; int64_t row_stride; };
@@ -137,7 +137,19 @@ EXPORT int64_t depthwise_scratch(int64_t taps, int64_t, int64_t channels, int32_
 )
 
 WRAPPERS_BF16 = r"""
+#include "conv_transpose_bf16.hpp"
 #include "winograd_bf16.hpp"
+EXPORT void transposed_bf16(const int64_t* p, const float* x, const float* w, float* y,
+                            float* visits, void* scratch, void* pool) {
+  const Sink sink = {y, visits, p[2]};
+  ConvTransposeArgs a =
+      bound(grouped(flat_window<ConvTransposeArgs>(p), p), x, w, y, sink, scratch, pool);
+  a.c /= 2;
+  conv_transpose2d_bf16(a);
+}
+EXPORT int64_t transposed_bf16_scratch(int64_t taps, int64_t, int64_t channels, int32_t threads) {
+  return conv_transpose_scratch_bytes(taps, channels / 2, threads);
+}
 EXPORT void winograd_2_bf16(const int64_t* p, const float* x, const float* w, float* y,
                             float* visits, void* scratch, void* pool) {
   winograd<cuvil::winograd_2_bf16>(p, x, w, y, visits, scratch, pool);
@@ -355,3 +367,10 @@ class PairConvolutions(Convolutions):
         pack = pack_winograd_bf16 if m == 2 else pack_winograd
         packed = pack(w[:, :, 0], m, self.machine.nr)
         return self.call(f"winograd_{m}_bf16", s, packed, x, s.out(), epilogue, threads)
+
+    def transposed_bf16(
+        self, s: Shape, x: np.ndarray, w: np.ndarray, epilogue: bool = False, threads: int = 1
+    ) -> np.ndarray:
+        places = (s.sh, s.sw), (s.dh, s.dw)
+        packed = pack_conv_transpose_bf16(w, s.groups, self.machine.nr, *places)
+        return self.call("transposed_bf16", s, packed, x, s.transposed_out(), epilogue, threads)

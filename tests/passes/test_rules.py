@@ -20,6 +20,7 @@ from cuvil.passes import (
     fold,
     layout,
     movement,
+    transposed,
 )
 from cuvil.reference.interpreter import run_module
 from cuvil.rewrite.driver import apply_rules
@@ -37,7 +38,7 @@ RULES: dict[str, Rule] = {
         *attention.OUTPUT_RULES, *contraction.FOLD_RULES, *contraction.MERGE_RULES,
         *contraction.BIAS_RULES,
         *layout.TURN_RULES, *layout.SINK_RULES, *control.RULES, *equal_sizes.RULES,
-        *codes.RULES,
+        *codes.RULES, *transposed.RULES,
     )
 }  # fmt: skip
 CASES = list(read_cases())
