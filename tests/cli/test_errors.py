@@ -51,6 +51,7 @@ from tests.cli.conftest import Call
         (("compile", "net.onnx", "--ram", "1e999"), 2, "ram is '1e999'"),
         (("compile", "net.onnx", "--constraint", "n >"), 2, "n >"),
         (("compile", "cli_nets:Net"), 2, "--shape NAME:"),
+        (("compile", "cli_nets.py"), 3, "write cli_nets:NAME"),
         (("inspect", "net.onnx", "--why-not", "misspelt"), 2, "no rule 'misspelt'"),
         (("verify", "net.onnx", "--atol", "-1"), 2, "--atol"),
         (("inspect", "net.onnx", "--ir", "nonsense"), 2, "no stage 'nonsense'"),

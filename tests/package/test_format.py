@@ -149,8 +149,10 @@ def test_every_shorter_or_longer_file_is_found(tmp_path: Path) -> None:
 
 def test_what_is_not_a_package(tmp_path: Path) -> None:
     other = tmp_path / "other"
-    other.write_bytes(b"\x7fELF" + bytes(5000))
+    other.write_bytes(b"MZ" + bytes(5000))
     refused(other, contains="it is not a Cuvil package")
+    other.write_bytes(b"\x7fELF" + bytes(5000))
+    refused(other, contains="it is a compiled library, not a Cuvil package")
     refused(tmp_path, contains="not a regular file")
     refused(tmp_path / "missing", contains="there is no such file")
     refused(other / "below", contains="there is no such file")

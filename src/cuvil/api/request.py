@@ -208,6 +208,11 @@ def _kind_of_path(path: str) -> str:
             f"{path} is what a model was compiled to, not a model",
             hint="compile to a .cuvilpkg, which can be inspected, verified and run",
         )
+    if suffix == ".py":
+        raise InvalidModelError(
+            f"{path} is Python source, which is imported by the name of what gives the model",
+            hint=f"on the command line write {Path(path).stem}:NAME; in Python, pass the module",
+        )
     raise InvalidModelError(
         f"{path} is no .onnx, .pt2 or TorchScript file", hint="check that it is a model, and whole"
     )

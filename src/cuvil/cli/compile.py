@@ -39,7 +39,13 @@ def compile(
     embedded: Embedded,
     out: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="OUT", help=f"Where to: {', '.join(FORMS)}."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="OUT",
+            help=f"Where to: {', '.join(FORMS)}; default: a .cuvilpkg of the model's name, in "
+            "this folder.",
+        ),
     ] = None,
     threads: Annotated[
         int | None, typer.Option(min=1, help="Threads to verify with; default: all cores.")

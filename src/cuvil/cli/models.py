@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from cuvil.api.parsing import parse_dynamic, parse_shape, parse_sizes, parse_variants
+from cuvil.api.parsing import Spec, parse_dynamic, parse_shape, parse_sizes, parse_variants
 from cuvil.api.request import CompileRequest
 from cuvil.api.several import ALL
 from cuvil.api.source import Source
 from cuvil.cli.parameters import ModelOptions
 from cuvil.errors import InputError, InvalidModelError
 from cuvil.ir.signature import Signature
+from cuvil.package.format import open_package
 from cuvil.runners.built import Built
 from cuvil.runtime.artifact import Artifact
 from cuvil.sym.parse import asked_constraint
@@ -104,21 +105,31 @@ def _named(module: str, name: str) -> Any:
 
 
 def request_of(
-    text: str, options: ModelOptions, threads: int | None = None, verify: bool = True
+    text: str,
+    options: ModelOptions,
+    threads: int | None = None,
+    verify: bool = True,
+    like: str | None = None,
 ) -> CompileRequest:
-    """The request for a model. Raises InputError for options that can't be read."""
+    """The request for a model. A module that comes without examples, and for which no shapes are
+    given, gets those that the artifact ``like`` was compiled for. Raises InputError for options
+    that can't be read."""
     if is_artifact(text):
         raise InputError(f"{text} is an artifact", hint="give the model that it was compiled from")
     specs = [parse_shape(item) for item in options.shape or ()]
     dynamic = parse_dynamic(options.dynamic or ())
     _check_words(options)
     opened = open_model(text)
+    facts = list(options.constraint or ())
+    if like is not None and not specs and opened.examples is None and opened.model != text:
+        specs, bounds = _compiled_for(like)
+        facts += bounds
     return CompileRequest(
         model=opened.model,
         example_inputs=None if specs else opened.examples,
         input_spec=specs or None,
         dynamic_dims=dynamic,
-        constraints=tuple(options.constraint or ()),
+        constraints=tuple(facts),
         target=options.target,
         precision=options.precision,
         enable_fusion=not options.no_fusion,
@@ -127,6 +138,18 @@ def request_of(
         cache=not options.no_cache,
         options=_options(options),
     )
+
+
+def _compiled_for(artifact: str) -> tuple[list[Spec], list[str]]:
+    """The inputs of an artifact as parse_shape gives them, and its symbols' bounds as facts."""
+    signature = open_package(artifact_path(artifact)).manifest.signature
+    bounds = [
+        text
+        for s in signature.symbols
+        for text in (f"{s.name} >= {s.min}", f"{s.name} <= {s.max}" if s.max else "")
+        if text and not s.source
+    ]
+    return [(s.name, s.dtype, tuple(s.shape)) for s in signature.inputs], bounds
 
 
 def _options(options: ModelOptions) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from cuvil.package.hash64 import hash64
 from cuvil.package.manifest import FORMAT_VERSION, Manifest
 
 MAGIC = b"\x89CUVIL\r\n"
+_ELF = b"\x7fELF"
 PAGE = 4096
 _HEADER = struct.Struct("<8sIIQQQ32s56x")
 _DIGEST_AT = 40
@@ -271,7 +272,8 @@ def _read_head(path: Path, descriptor: int, size: int) -> tuple[bytes, int]:
     if not header:
         raise bad_package(path, "it is empty")
     if header[:8] != MAGIC[: len(header)]:
-        raise bad_package(path, "it is not a Cuvil package", "give the path of a .cuvilpkg file")
+        what = "it is a compiled library, not" if header[:4] == _ELF else "it is not"
+        raise bad_package(path, f"{what} a Cuvil package", "give the path of a .cuvilpkg file")
     if len(header) < _HEADER.size:
         raise bad_package(path, f"it is truncated to {size} bytes")
     _, version, header_bytes, file_bytes, head_bytes, index_bytes, digest = _HEADER.unpack(header)
