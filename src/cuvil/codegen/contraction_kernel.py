@@ -10,6 +10,8 @@ from cuvil.analysis.contraction_views import (
     blocks_form,
     has_kernel,
     is_byte_product,
+    is_depthwise,
+    is_pair_depthwise,
     is_pair_product,
     matmul_form,
 )
@@ -36,6 +38,7 @@ from cuvil.sym.facts import Facts
 from cuvil.target.base import Target
 
 _FINISHING = ("ConvArgs", "DepthwiseArgs")
+_DEPTHWISE = {"depthwise": "depthwise_conv_f32", "depthwise_bf16": "depthwise_conv_bf16"}
 ATTENTION_BLOCK = 384
 """Keys between two rescalings (attention.hpp)."""
 
@@ -254,8 +257,8 @@ def _conv(op: Op, main: Op, facts: Facts, target: Target) -> Kernel:
     sizes = _window(main, x, "hw" if transposed else "dhw")
     groups = main.attrs["groups"]
     channels, out_channels = sizes["c"], main.type.shape[-1]
-    depthwise = not transposed and groups == channels == out_channels and groups > 1
-    pairs = is_pair_product(main)
+    depthwise = is_depthwise(main)
+    pairs = is_pair_product(main) or is_pair_depthwise(main)
     if pairs:
         assert isinstance(channels, int)
         channels = sizes["c"] = channels // 2
@@ -265,9 +268,10 @@ def _conv(op: Op, main: Op, facts: Facts, target: Target) -> Kernel:
     taps = product([sizes[k] for k in ("kd", "kh", "kw") if k in sizes])
     assert isinstance(channels, int) and isinstance(taps, int) and isinstance(sizes["kw"], int)
     if depthwise:
-        call.set("w_packed", call.constant(weight, "depthwise"))
-        scratch = depthwise_scratch(taps, channels)
-        names = ("DepthwiseArgs", "depthwise_conv_f32", "depthwise.hpp")
+        kind = "depthwise_bf16" if pairs else "depthwise"
+        call.set("w_packed", call.constant(weight, kind))
+        scratch = depthwise_scratch(taps, channels, pairs)
+        names = ("DepthwiseArgs", _DEPTHWISE[kind], f"{kind}.hpp")
     else:
         call.set("oc", out_channels)
         call.set("groups", groups)
@@ -287,7 +291,7 @@ def _conv(op: Op, main: Op, facts: Facts, target: Target) -> Kernel:
     call.set("scratch", call.scratch(scratch))
     if names[0] == "ConvArgs":
         _cutting(call)
-    if pairs:
+    if pairs and not depthwise:
         _copied_rows(call, taps * each, target)
     finish = finish_of(op, main) if names[0] in _FINISHING else None
     if depthwise and finish is not None and finish.residual is not None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from cuvil.codegen.packing import pack_conv_weights, pack_gemm_b
+from cuvil.codegen.packing import Floats, pack_conv_weights, pack_depthwise, pack_gemm_b
 
 Words = NDArray[np.uint32]
 
@@ -38,3 +38,13 @@ def pack_conv_bf16(w: NDArray[np.generic], groups: int, nr: int) -> Words:
     if w.shape[1] % 2:
         raise ValueError(f"an odd number of channels has no pairs: weights {w.shape}")
     return _pairs(pack_conv_weights(w, groups, nr))
+
+
+def pack_depthwise_bf16(w: NDArray[np.generic]) -> Floats:
+    """f32 [C, 1, KH, KW], C even, to [KH, KW, 2, C / 2]: a tap's weights of the even channels, then
+    those of the odd ones, as native/depthwise_bf16.hpp meets them in pairs of the input."""
+    if w.shape[0] % 2:
+        raise ValueError(f"an odd number of channels has no pairs: weights {w.shape}")
+    taps = pack_depthwise(w)[0]
+    pairs = taps.reshape((*taps.shape[:2], -1, 2))
+    return np.ascontiguousarray(pairs.swapaxes(-1, -2))

@@ -1,17 +1,19 @@
 """Contractions with constant weights on bf16 operands, summed in f32.
 
 The rounding stands in the graph: weights become bf16 constants, and a cast stands before what they
-are multiplied with. Attention alone is only allowed to round, which a matrix unit makes use of.
-Movements are taken along, so that the cast is fused with whatever computes
-the elements. Everything else stays f32, results of contractions too; but what is stored as bf16
-for products, and added to another result, is added as it is stored. The last dimension summed over
-gets an even size, for kernels read pairs; what is added is zero.
+are multiplied with. Depthwise convolutions round their input alone: they make no pairs of channels,
+but half as much is stored for them and read. Attention alone is only allowed to round, which a
+matrix unit makes use of. Movements are taken along, so that the cast is fused with whatever
+computes the elements. Everything else stays f32, results of contractions too; but what is stored as
+bf16 for products, and added to another result, is added as it is stored. The last dimension summed
+over gets an even size, for kernels read pairs; what is added is zero.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from cuvil.analysis.contraction_views import against_pair_depthwise, is_depthwise
 from cuvil.ir.core import Op, Value, Weight
 from cuvil.ir.types import BF16, F32
 from cuvil.ops.rounded import ROUNDED
@@ -85,6 +87,27 @@ def narrow_conv(op: Op, context: Context) -> Outcome:
     def action(rw: Rewriter) -> list[Value]:
         x = _even(rw, _narrow(rw, op.operands[0]), op.operands[0].type.rank - 1)
         return [_product(rw, op, x, 1)]
+
+    return action
+
+
+@rule("bf16-depthwise", "conv")
+def narrow_depthwise(op: Op, context: Context) -> Outcome:
+    """conv(x, w) -> conv(cast(x, bf16), w) {out = f32}, for a filter a channel and a constant w"""
+    reason = _unfit(op)
+    if reason:
+        return Refusal(reason)
+    if not is_depthwise(op):
+        return Refusal("it has more than one channel for each filter")
+    reason = against_pair_depthwise(op)
+    if reason:
+        return Refusal(reason)
+    if op.operands[0].op is None:
+        return Refusal("its input is given, so that rounding it takes a pass")
+
+    def action(rw: Rewriter) -> list[Value]:
+        x = _narrow(rw, op.operands[0])
+        return [rw.op(op.name, [x, *op.operands[1:]], {**op.attrs, "out": F32}).result]
 
     return action
 
@@ -206,6 +229,7 @@ def _rounds(user: Op) -> bool:
     return user.short == "cast" and user.type.dtype == BF16
 
 
+DEPTHWISE_RULES: list[Rule] = [narrow_depthwise]
 STORE_RULES: list[Rule] = [narrow_residual]
 MAP_RULES: list[Rule] = [narrow_activation]
 RULES: list[Rule] = [

@@ -8,6 +8,7 @@ from cuvil.analysis.contraction_views import (
     MatmulForm,
     attention_views,
     has_kernel,
+    is_pair_depthwise,
     is_pair_product,
     matmul_form,
 )
@@ -41,7 +42,8 @@ def product_kernel(op: Op, facts: Facts) -> Kernel:
 
 
 def _has_c_kernel(main: Op) -> bool:
-    return main.short in _BUILDERS and has_kernel(main) and not is_pair_product(main)
+    pairs = is_pair_product(main) or is_pair_depthwise(main)
+    return main.short in _BUILDERS and has_kernel(main) and not pairs
 
 
 def _matmul(p: Product) -> Kernel:
