@@ -161,3 +161,69 @@ def test_operands_of_two_floats_need_the_larger_as_result() -> None:
         attrs = {} if out is None else {"out": out}
         with pytest.raises(InvalidModelError):
             depthwise(e, x, **attrs)
+
+
+def divided(number: float, after: str = "") -> Module:
+    """A division whose sum with 1 is rounded for a product, or that something else reads."""
+    e = Emitter()
+    x = e.op("abs", e.input("x", TensorType((4, 8), F32)))
+    y = e.with_scalar("div", x, number)
+    y = e.op(after, y) if after else e.with_scalar("add", y, 1.0)
+    return e.finish([e.op("matmul", y, e.weight(numbers(8, 6)))], ["z"])
+
+
+def test_a_divisor_becomes_a_factor_where_the_result_is_rounded() -> None:
+    x = numbers(4, 8)
+    low = lower(clone_module(divided(6.0)), "fused", OPTIONS)
+    assert not any(op.short == "div" for op in low.main.walk())
+    (got,) = run_compiled(divided(6.0), {"x": x}, OPTIONS)
+    factor = np.float32(1) / np.float32(6)
+    want = rounded(np.abs(x) * factor + np.float32(1)) @ rounded(numbers(8, 6))
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("number", "after", "reason"),
+    [
+        (0.0, "", "its divisor has no normal reciprocal"),
+        (float("inf"), "", "its divisor has no normal reciprocal"),
+        (float("nan"), "", "its divisor has no normal reciprocal"),
+        (1e-39, "", "its divisor has no normal reciprocal"),
+        (6.0, "floor", "something else reads it in f32"),
+    ],
+)
+def test_divisors_that_stay(number: float, after: str, reason: str) -> None:
+    trace = Trace(detailed=True)
+    lower(divided(number, after), "fused", PassOptions(precision="bf16", trace=trace))
+    assert any(reason in text for text in trace.refused["bf16-divisor"])
+
+
+def gate(e: Emitter, reader: str) -> Module:
+    """A squeeze-and-excite block behind an activation, which ``reader`` reads too."""
+    x = e.op("silu", depthwise(e, e.op("abs", e.input("x", TensorType((2, 6, 9, 32), F32)))))
+    plain = {**CONV, "pads_lo": (0, 0), "pads_hi": (0, 0), "groups": 1}
+    mean = e.op("reduce_mean", x, axes=(1, 2), keepdims=True)
+    weights = e.op("sigmoid", e.op("conv", mean, e.weight(numbers(32, 32, 1, 1)), **plain))
+    scaled = e.op("mul", x, e.broadcast(weights, x.type.shape))
+    outputs = [e.op("conv", scaled, e.weight(numbers(8, 32, 1, 1, seed=1)), **plain)]
+    outputs += [e.op(reader, x)] if reader else []
+    return e.finish(outputs, ["y", "z"][: len(outputs)])
+
+
+def test_what_is_gated_is_stored_as_bf16() -> None:
+    made = gate(Emitter(), "")
+    low = lower(clone_module(made), "fused", OPTIONS)
+    kernels = [op for op in low.main.body.ops if op.short == "fused"]
+    stored = [r.type.dtype for op in kernels for r in op.results if r.type.shape[1] == 6]
+    assert stored == [BF16] * (len(stored) - 1) + [F32]
+    inputs = {"x": numbers(2, 6, 9, 32)}
+    (want,), (got,) = run_module(low, inputs), run_compiled(made, inputs, OPTIONS)
+    np.testing.assert_allclose(got, want, rtol=0, atol=2e-2 * np.abs(want).max())
+
+
+def test_what_else_is_read_stays_f32_behind_a_gate() -> None:
+    trace = Trace(detailed=True)
+    options = PassOptions(precision="bf16", trace=trace)
+    lower(gate(Emitter(), "exp"), "fused", options)
+    assert "bf16-gated" not in trace.fired
+    assert any("something else reads it in f32" in t for t in trace.refused["bf16-gated"])

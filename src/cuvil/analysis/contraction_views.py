@@ -153,9 +153,7 @@ def has_kernel(op: Op) -> bool:
         return True
     if op.short in ("conv", "conv_transpose"):
         last = op.type.rank <= NATIVE_RANK[op.short] and bool(op.attrs.get("channels_last"))
-        fits = (
-            is_pair_product(op) or is_pair_depthwise(op) or op.operands[0].type.dtype == F32
-        )
+        fits = reads_pairs(op) or op.operands[0].type.dtype == F32
         return last and fits and op.type.dtype == F32 and _is_constant(op.operands[1])
     return False
 
@@ -214,6 +212,11 @@ def is_pair_depthwise(op: Op) -> bool:
     if op.short != "conv" or op.type.dtype != F32 or _dtypes(op)[:2] != [BF16, F32]:
         return False
     return is_depthwise(op) and not against_pair_depthwise(op) and _is_constant(op.operands[1])
+
+
+def reads_pairs(op: Op) -> bool:
+    """Whether it has a native kernel that reads pairs of bf16 and sums in f32."""
+    return is_pair_product(op) or is_pair_depthwise(op)
 
 
 def _is_constant(value: Value) -> bool:

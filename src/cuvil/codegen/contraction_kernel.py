@@ -11,9 +11,9 @@ from cuvil.analysis.contraction_views import (
     has_kernel,
     is_byte_product,
     is_depthwise,
-    is_pair_depthwise,
     is_pair_product,
     matmul_form,
+    reads_pairs,
 )
 from cuvil.analysis.index_map import View, trace_view
 from cuvil.codegen.chain_kernel import chain_kernel
@@ -258,7 +258,7 @@ def _conv(op: Op, main: Op, facts: Facts, target: Target) -> Kernel:
     groups = main.attrs["groups"]
     channels, out_channels = sizes["c"], main.type.shape[-1]
     depthwise = is_depthwise(main)
-    pairs = is_pair_product(main) or is_pair_depthwise(main)
+    pairs = reads_pairs(main)
     if pairs:
         assert isinstance(channels, int)
         channels = sizes["c"] = channels // 2

@@ -8,9 +8,8 @@ from cuvil.analysis.contraction_views import (
     MatmulForm,
     attention_views,
     has_kernel,
-    is_pair_depthwise,
-    is_pair_product,
     matmul_form,
+    reads_pairs,
 )
 from cuvil.codegen.c.call import refused
 from cuvil.codegen.c.constants import PANEL
@@ -42,8 +41,7 @@ def product_kernel(op: Op, facts: Facts) -> Kernel:
 
 
 def _has_c_kernel(main: Op) -> bool:
-    pairs = is_pair_product(main) or is_pair_depthwise(main)
-    return main.short in _BUILDERS and has_kernel(main) and not pairs
+    return main.short in _BUILDERS and has_kernel(main) and not reads_pairs(main)
 
 
 def _matmul(p: Product) -> Kernel:
