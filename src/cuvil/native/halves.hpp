@@ -1,5 +1,5 @@
-// Vectors of bf16, as halves of words: to and from vectors of f32. Where the machine has instructions
-// for it, denormals are rounded to 0, as which its products of pairs read them.
+// Vectors of bf16, as halves of words: to and from vectors of f32. Where the machine has an
+// instruction for it, denormals are rounded to 0, as which its products of pairs read them.
 #pragma once
 #include "vec.hpp"
 
