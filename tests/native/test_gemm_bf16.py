@@ -99,7 +99,7 @@ EXPORT int64_t copies_bytes(int64_t pairs, int32_t threads) {
 BF16 = ml_dtypes.bfloat16
 
 
-def _machines() -> list[Machine]:
+def machines() -> list[Machine]:
     """Those of the harness, and those with a dot product of pairs and with a matrix unit."""
     flags = cpu_flags()
     found = [*runnable(), SSE] if "sse2" in flags else runnable()
@@ -171,7 +171,7 @@ class Native:
         return y
 
 
-@pytest.fixture(scope="module", params=_machines(), ids=lambda machine: machine.name)
+@pytest.fixture(scope="module", params=machines(), ids=lambda machine: machine.name)
 def native(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Native:
     return Native(tmp_path_factory.mktemp("bf16"), request.param)
 

@@ -155,7 +155,7 @@ def has_kernel(op: Op) -> bool:
         return True
     if op.short in ("conv", "conv_transpose"):
         last = op.type.rank <= NATIVE_RANK[op.short] and bool(op.attrs.get("channels_last"))
-        fits = is_pair_product(op) or is_filtered_bf16(op) or op.operands[0].type.dtype == F32
+        fits = reads_pairs(op) or is_filtered_bf16(op) or op.operands[0].type.dtype == F32
         return last and fits and op.type.dtype == F32 and _is_constant(op.operands[1])
     return False
 
@@ -188,6 +188,44 @@ def is_filtered_bf16(op: Op) -> bool:
     """Whether this is a convolution of native/winograd_bf16.hpp: bf16 by constant f32."""
     known = op.short == "conv" and op.attrs.get("algorithm") is not None
     return known and _dtypes(op)[:2] == [BF16, F32]
+
+
+PAIR_CHANNELS = 32
+"""The fewest channels for which native/depthwise_bf16.hpp has a kernel on every machine."""
+
+
+def is_depthwise(op: Op) -> bool:
+    """Whether it is a convolution with the channels last and one filter a channel."""
+    if op.short != "conv" or not op.attrs.get("channels_last"):
+        return False
+    groups, channels = op.attrs["groups"], op.operands[0].type.shape[-1]
+    return bool(groups > 1 and groups == channels == op.type.shape[-1])
+
+
+def against_pair_depthwise(op: Op) -> str:
+    """Why native/depthwise_bf16.hpp has no kernel for such a depthwise convolution, but for its
+    dtypes; empty if it has."""
+    if op.type.rank != 4 or op.operands[1].type.shape[2:] not in ((3, 3), (5, 5)):
+        return "its window is not 3x3 or 5x5"
+    if op.attrs["strides"][1] not in (1, 2) or set(op.attrs["dilations"]) != {1}:
+        return "its strides are not 1 or 2, or it has dilations"
+    groups = op.attrs["groups"]
+    if groups % 2 or groups < PAIR_CHANNELS:
+        return f"its channels are odd in number, or fewer than {PAIR_CHANNELS}"
+    return ""
+
+
+def is_pair_depthwise(op: Op) -> bool:
+    """Whether this convolution is one of native/depthwise_bf16.hpp: bf16 by constant f32, each
+    channel by its own filter, summed in f32."""
+    if op.short != "conv" or op.type.dtype != F32 or _dtypes(op)[:2] != [BF16, F32]:
+        return False
+    return is_depthwise(op) and not against_pair_depthwise(op) and _is_constant(op.operands[1])
+
+
+def reads_pairs(op: Op) -> bool:
+    """Whether it has a native kernel that reads pairs of bf16 and sums in f32."""
+    return is_pair_product(op) or is_pair_depthwise(op)
 
 
 def _is_constant(value: Value) -> bool:

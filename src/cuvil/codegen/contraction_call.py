@@ -3,12 +3,15 @@ that finishes its tiles."""
 
 from __future__ import annotations
 
+from cuvil.analysis.contraction_views import reads_pairs
+from cuvil.analysis.index_map import offset_of
 from cuvil.codegen.contraction_base import Contraction, TileElements
 from cuvil.codegen.kernel import Kernel
 from cuvil.errors import CuvilError
 from cuvil.ir.core import Op, Value
-from cuvil.ir.types import I32
+from cuvil.ir.types import BF16, F32, I32
 from cuvil.ops.registry import registry
+from cuvil.ops.rounded import ROUNDED
 from cuvil.passes.knobs import TUNE
 from cuvil.sym.expr import Dim, add
 
@@ -48,7 +51,10 @@ class Call(Contraction):
         cast = f"  {element} sums = ({element})tile;\n" if whole else ""
         tile = f"{'sums' if whole else 'tile'}[row * ld + column]"
         function = _TileFunction(self, self.main, tile, batch, rows, columns)
-        function.store(self)
+        if reads_pairs(self.main) and function.round_rows(self, columns):
+            cast = "  float* sums = (float*)tile;\n"
+        else:
+            function.store(self)
         self.kernel.body += function.text("finish_tile", "const float* tile", cast)
         self.lines.append("  args.epilogue = {finish_tile, &k};")
 
@@ -85,7 +91,41 @@ class _TileFunction(TileElements):
         super().__init__(call, main, element, (batch, rows, columns), 3)
         self.batch = "batch" if batch else ""
         known = (registry().get(op.name) for op in call.op.regions[0].ops)
+        self.after: list[str] = []
         self.has_functions = any(d is not None and d.tolerance == "close" for d in known)
+
+    def round_rows(self, call: Call, columns: Dim) -> bool:
+        """Store the only output where it is f32 rounded to bf16: its elements replace the tile's,
+        whose rows are rounded when they are complete. Compilers would do so in small pieces. False,
+        without a change, where the output is something else."""
+        (inside, result), name = call.outputs[0], call.names[0]
+        if len(call.outputs) > 1 or columns == 1 or result.type.shape[-1] != columns:
+            return False
+        text = self._unrounded(inside)
+        if text is None:
+            return False
+        self.point.line(f"sums[row * ld + column] = {text};")
+        facts = self.point.writer.facts
+        offset = facts.simplify(offset_of(self.index, result.type.shape))
+        place = self.point.writer.offset(offset, BF16.size)
+        self.after = [
+            "    const int64_t n = n0;",
+            f"    cuvil::round_row(&{name}[{place}], &sums[row * ld], columns);",
+        ]
+        call.kernel.includes.add("halves.hpp")
+        return True
+
+    def _unrounded(self, value: Value) -> str | None:
+        """The element of f32 that is rounded to one of ``value``, if it is."""
+        op = value.op
+        if op is None or value.type.dtype != BF16 or op.operands[0].type.dtype != F32:
+            return None
+        if op.short == "cast":
+            return self.point.element(op.operands[0], self.index)
+        definition = registry()[op.name]
+        if op.short not in ROUNDED.values() or definition.scalar is None:
+            return None
+        return definition.scalar([self.point.element(op.operands[0], self.index)], [F32], F32)
 
     def text(self, name: str, tile: str, before: str = "") -> str:
         """The function; ``tile`` declares that parameter."""
@@ -100,11 +140,12 @@ class _TileFunction(TileElements):
         """The loop over rows. Where functions with many constants are called, rows of whole tiles
         have one of their own: of a known length, so that compilers move the constants out."""
         row, body = ("".join(f"{x}\n" for x in p.lines) for p in (self.row, self.point))
+        after = "".join(f"{x}\n" for x in self.after)
         one = (
             f"    const int64_t m = m0 + row;\n{row}"
             "    CUVIL_INDEPENDENT\n"
             "    for (int64_t column = 0; column < columns; ++column) {\n"
-            f"      const int64_t n = n0 + column;\n{body}    }}\n  }}"
+            f"      const int64_t n = n0 + column;\n{body}    }}\n{after}  }}"
         )
         each = "  for (int64_t row = 0; row < rows; ++row) "
         if not self.has_functions:

@@ -10,9 +10,11 @@ from cuvil.analysis.contraction_views import (
     blocks_form,
     has_kernel,
     is_byte_product,
+    is_depthwise,
     is_filtered_bf16,
     is_pair_product,
     matmul_form,
+    reads_pairs,
 )
 from cuvil.analysis.index_map import View, trace_view
 from cuvil.codegen.chain_kernel import chain_kernel
@@ -37,6 +39,7 @@ from cuvil.sym.facts import Facts
 from cuvil.target.base import Target
 
 _FINISHING = ("ConvArgs", "DepthwiseArgs")
+_DEPTHWISE = {"depthwise": "depthwise_conv_f32", "depthwise_bf16": "depthwise_conv_bf16"}
 ATTENTION_BLOCK = 384
 """Keys between two rescalings (attention.hpp)."""
 
@@ -261,8 +264,8 @@ def _conv(op: Op, main: Op, facts: Facts, target: Target) -> Kernel:
     sizes = _window(main, x, "hw" if transposed else "dhw")
     groups = main.attrs["groups"]
     channels, out_channels = sizes["c"], main.type.shape[-1]
-    depthwise = not transposed and groups == channels == out_channels and groups > 1
-    pairs = is_pair_product(main)
+    depthwise = is_depthwise(main)
+    pairs = reads_pairs(main)
     if pairs:
         assert isinstance(channels, int)
         channels = sizes["c"] = channels // 2
@@ -272,9 +275,10 @@ def _conv(op: Op, main: Op, facts: Facts, target: Target) -> Kernel:
     taps = product([sizes[k] for k in ("kd", "kh", "kw") if k in sizes])
     assert isinstance(channels, int) and isinstance(taps, int) and isinstance(sizes["kw"], int)
     if depthwise:
-        call.set("w_packed", call.constant(weight, "depthwise"))
-        scratch = depthwise_scratch(taps, channels)
-        names = ("DepthwiseArgs", "depthwise_conv_f32", "depthwise.hpp")
+        kind = "depthwise_bf16" if pairs else "depthwise"
+        call.set("w_packed", call.constant(weight, kind))
+        scratch = depthwise_scratch(taps, channels, pairs)
+        names = ("DepthwiseArgs", _DEPTHWISE[kind], f"{kind}.hpp")
     else:
         call.set("oc", out_channels)
         call.set("groups", groups)
@@ -296,7 +300,7 @@ def _conv(op: Op, main: Op, facts: Facts, target: Target) -> Kernel:
     call.set("scratch", call.scratch(scratch))
     if names[0] == "ConvArgs":
         _cutting(call)
-    if pairs and not transposed:
+    if pairs and not (depthwise or transposed):
         _copied_rows(call, taps * each, target)
     finish = finish_of(op, main) if names[0] in _FINISHING else None
     if depthwise and finish is not None and finish.residual is not None:

@@ -19,7 +19,8 @@ _LARGE = np.float32(2.0**-40)
 _CHUNK = 1 << 18
 # The packings of weights in f32.
 _PRODUCTS = (
-    "gemm", "conv", "winograd", "depthwise", "conv_transpose", "rnn_w", "rnn_r",
+    "gemm", "conv", "winograd", "depthwise", "depthwise_bf16", "conv_transpose",
+    "rnn_w", "rnn_r",
 )  # fmt: skip
 
 

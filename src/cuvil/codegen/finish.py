@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cuvil.analysis.contraction_views import is_pair_product
+from cuvil.analysis.contraction_views import is_pair_product, reads_pairs
 from cuvil.codegen.contraction_call import Call
 from cuvil.ir.core import Op, Value
 from cuvil.ir.types import BF16, F32
@@ -51,7 +51,7 @@ def _stored(results: Sequence[Value], main: Op) -> tuple[Finish, Value] | None:
     """What goes to which output, and the f32 value that it is made of."""
     if main.type.dtype != F32:
         return None
-    casts = [_source_of_half(v) if is_pair_product(main) else None for v in results]
+    casts = [_source_of_half(v) if reads_pairs(main) else None for v in results]
     if len(results) == 1:
         return (Finish(), results[0]) if casts[0] is None else (Finish(kept=None, half=0), casts[0])
     for half, kept in ((0, 1), (1, 0)):

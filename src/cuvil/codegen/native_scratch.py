@@ -33,8 +33,10 @@ def conv_scratch(taps: int, kw: int, channels: int, mr: int) -> Dim:
     return _scratch(kw * channels if short else channels, mr * taps, copied)
 
 
-def depthwise_scratch(taps: int, channels: int) -> Dim:
-    """Native depthwise_scratch_bytes."""
+def depthwise_scratch(taps: int, channels: int, pairs: bool = False) -> Dim:
+    """Native depthwise_scratch_bytes, or depthwise_bf16_scratch_bytes of pairs of channels."""
+    if pairs:
+        return _scratch(channels, 0)
     return _scratch(channels, 7 * taps)
 
 

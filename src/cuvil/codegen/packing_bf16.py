@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cuvil.codegen.packing import (
+    Floats,
     pack_conv_transpose,
     pack_conv_weights,
+    pack_depthwise,
     pack_gemm_b,
     pack_winograd,
 )
@@ -69,3 +71,13 @@ def pack_winograd_bf16(w: NDArray[np.generic], m: int, nr: int) -> Words:
     if w.shape[1] % 2:
         w = np.concatenate([w, np.zeros_like(w[:, :1])], 1)
     return pair_words(pack_winograd(w, m, nr).astype(BF16.numpy).astype(np.float32))
+
+
+def pack_depthwise_bf16(w: NDArray[np.generic]) -> Floats:
+    """f32 [C, 1, KH, KW], C even, to [KH, KW, 2, C / 2]: a tap's weights of the even channels, then
+    those of the odd ones, as native/depthwise_bf16.hpp meets them in pairs of the input."""
+    if w.shape[0] % 2:
+        raise ValueError(f"an odd number of channels has no pairs: weights {w.shape}")
+    taps = pack_depthwise(w)[0]
+    pairs = taps.reshape((*taps.shape[:2], -1, 2))
+    return np.ascontiguousarray(pairs.swapaxes(-1, -2))

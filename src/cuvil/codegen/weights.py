@@ -84,6 +84,10 @@ def _depthwise(array: Array, arguments: list[str]) -> Array:
     return packing.pack_depthwise(array)
 
 
+def _depthwise_bf16(array: Array, arguments: list[str]) -> Array:
+    return packing_bf16.pack_depthwise_bf16(array)
+
+
 _PACKERS: Mapping[str, Callable[[Array, list[str]], Array]] = {
     "gemm": _gemm,
     "gemm_i8": _gemm_i8,
@@ -97,6 +101,7 @@ _PACKERS: Mapping[str, Callable[[Array, list[str]], Array]] = {
     "conv_transpose": _conv_transpose,
     "conv_transpose_bf16": _conv_transpose_bf16,
     "depthwise": _depthwise,
+    "depthwise_bf16": _depthwise_bf16,
     "rnn_w": packing_layer.pack_w,
     "rnn_r": packing_layer.pack_r,
     "rnn_w_bf16": packing_layer.pack_w_bf16,

@@ -1,6 +1,6 @@
 // Recurrent layers with weights of bf16, in pairs of units of the state.
 #include "dot2.hpp"
-#include "pair_output.hpp"
+#include "halves.hpp"
 #include "rnn_bf16.hpp"
 #include "rnn_sequence.hpp"
 
@@ -28,8 +28,8 @@ struct PairState {
       const vf x = load_n(h + i, min64(VL, even - i));
       const vf cut = (vf)((vi)x & splat(int32_t(0xffff0000u)));
       const vf rest = x == cut ? vf{} : x - cut;  // an infinity has none
-      store_halves_n(high + i, rounded(cut), min64(VL, even - i));
-      store_halves_n(low + i, rounded(rest), min64(VL, even - i));
+      store_halves(high + i, rounded(cut), min64(VL, even - i));
+      store_halves(low + i, rounded(rest), min64(VL, even - i));
     }
   }
   CUVIL_INLINE Parts at(int64_t k) const { return {splat(high[k]), splat(low[k])}; }

@@ -13,6 +13,10 @@ struct Floats {
   typedef FloatLanes Lanes;
 #endif
   template <int R, int V>
+  static CUVIL_INLINE void start(vf (&acc)[R][V], const TileOutput&) {
+    clear<R, V>(acc);
+  }
+  template <int R, int V>
   static CUVIL_INLINE void finish(vf (&acc)[R][V], const TileOutput& o) {
     store_tile<R, V>(acc, o);
   }

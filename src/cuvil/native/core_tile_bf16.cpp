@@ -22,8 +22,12 @@ struct Pairs {
   typedef PairLanes Lanes;
 #endif
   template <int R, int V>
+  static CUVIL_INLINE void start(vf (&acc)[R][V], const TileOutput& o) {
+    start_sums<R, V>(acc, o);
+  }
+  template <int R, int V>
   static CUVIL_INLINE void finish(vf (&acc)[R][V], const TileOutput& o) {
-    store_sums<R, V>(acc, o);
+    store_finished<R, V>(acc, o);
   }
 };
 

@@ -1,5 +1,5 @@
 // Minimal filtering of bf16: what is transformed lies in memory as bf16, sums are f32.
-#include "pair_output.hpp"
+#include "halves.hpp"
 #include "tile_bf16.hpp"
 #include "winograd_form.hpp"
 
@@ -9,8 +9,7 @@ namespace {
 struct Halves {
   typedef uint16_t Element;
   static CUVIL_INLINE vf read(const uint16_t* p, int64_t lanes) {
-    return widened(lanes == VL ? *reinterpret_cast<const halves_mem*>(p)
-                               : load_halves_n(p, lanes));
+    return widened(load_halves(p, lanes));
   }
   static CUVIL_INLINE float value(uint16_t x) {
     return __builtin_bit_cast(float, uint32_t(x) << 16);

@@ -1,5 +1,5 @@
 // Some neighbouring output pixels of one row of a depthwise convolution, for windows of fixed size.
-// Internal to the core: shared by depthwise and chain.
+// Internal to the core: shared by depthwise, depthwise_bf16 and chain.
 #pragma once
 #include "epilogue.hpp"
 
@@ -94,13 +94,16 @@ CUVIL_MULTIPLIES __attribute__((noinline)) void shared_columns(
   }
 }
 
-// Calls body.pixels<PX>(first) for runs of 7, 4, 2 and 1 pixels until `count` are done.
-template <class Body>
+// Calls body.pixels<PX>(first) for runs of 7, 4, 2 and 1 pixels, none of more than MOST, until
+// `count` are done.
+template <int MOST = 7, class Body>
 CUVIL_INLINE void each_run(int64_t count, const Body& body) {
   int64_t ox = 0;
-  for (; count - ox >= 7; ox += 7) body.template pixels<7>(ox);
-  if (count - ox >= 4) body.template pixels<4>(ox), ox += 4;
-  if (count - ox >= 2) body.template pixels<2>(ox), ox += 2;
+  if constexpr (MOST >= 7)
+    for (; count - ox >= 7; ox += 7) body.template pixels<7>(ox);
+  if constexpr (MOST >= 4)
+    for (; count - ox >= 4; ox += 4) body.template pixels<4>(ox);
+  for (; count - ox >= 2; ox += 2) body.template pixels<2>(ox);
   if (count - ox >= 1) body.template pixels<1>(ox);
 }
 

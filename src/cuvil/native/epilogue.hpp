@@ -3,7 +3,8 @@
 // f32 tile, and writing the output is fn's business alone (bias, activation, residual, layout).
 //   tile   64-byte aligned, row stride ld elements (a multiple of the vector length); hot in L1.
 //          Columns from nr up to the next multiple of the vector length may be read (their values
-//          mean nothing), so fn can load whole vectors and only its stores need care.
+//          mean nothing), so fn can load whole vectors and only its stores need care. It may write
+//          to [0, mr) x [0, nr), though the pointer does not say so.
 //   rows   m0 .. m0+mr of the flattened M (gemm: rows of one batch entry; conv: n*OH*OW pixels)
 //   cols   n0 .. n0+nr (gemm: N; conv: output channel, absolute over groups)
 // mr <= EPILOGUE_MAX_ROWS and nr <= EPILOGUE_MAX_COLS; every (row, column) is handed over exactly

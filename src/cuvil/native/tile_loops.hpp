@@ -5,7 +5,8 @@
 //   static Left* row(const float*)                 a row of the table
 //   static X spread(Left), vf add(vf sum, X, B)    a step in all lanes; sum plus step times panel
 //   Lanes                                          the same by lanes, see lanes_arm.hpp
-//   static void finish(vf (&)[R][V], const TileOutput&)   what becomes of the sums
+//   static void start(vf (&)[R][V], const TileOutput&)    what the sums begin with
+//   static void finish(vf (&)[R][V], const TileOutput&)   what becomes of them
 // Every loop over accumulators carries `#pragma unroll`: one index that is not a constant would
 // keep all of them in memory.
 #pragma once
@@ -19,7 +20,8 @@ namespace cuvil {
 template <class Arithmetic, int R, int V>
 CUVIL_MULTIPLIES __attribute__((noinline)) void multiply_rows(
     const TileOperands& a, const typename Arithmetic::Packed* b, const TileOutput& o) {
-  vf acc[R][V] = {};
+  vf acc[R][V];
+  Arithmetic::template start<R, V>(acc, o);
   const float* const* table = a.rows;
   constexpr bool FETCHES = R >= FETCHING_ROWS && V * VL == TILE_COLUMNS;
   AheadWalk ahead(a.ahead, a.rows);
@@ -57,6 +59,7 @@ template <class Arithmetic, int V>
 CUVIL_MULTIPLIES __attribute__((noinline)) void multiply_row(
     const TileOperands& a, const typename Arithmetic::Packed* b, const TileOutput& o) {
   vf acc[ROW_CHAINS][V] = {};
+  Arithmetic::template start<1, V>(reinterpret_cast<vf(&)[1][V]>(acc[0]), o);
   for (int64_t t = 0; t < a.taps; ++t) {
     const typename Arithmetic::Left* row = Arithmetic::row(a.rows[t * MR]);
     const auto step = [&](int chain, int64_t k) __attribute__((always_inline)) {

@@ -19,6 +19,14 @@ CUVIL_INLINE vf load_within(const float* p, int v, int64_t tail) {
 }
 
 template <int R, int V>
+CUVIL_INLINE void clear(vf (&acc)[R][V]) {
+#pragma unroll
+  for (int i = 0; i < R; ++i)
+#pragma unroll
+    for (int v = 0; v < V; ++v) acc[i][v] = vf{};
+}
+
+template <int R, int V>
 CUVIL_INLINE void add_terms(vf (&acc)[R][V], const TileOutput& o) {
   const Finish& f = *o.finish;
   if (f.bias) {

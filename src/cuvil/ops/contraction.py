@@ -20,7 +20,8 @@ from cuvil.sym.expr import evaluate, mul, product
 def product_dtype(types: Sequence[TensorType], attrs: Attrs, name: str) -> DType:
     """The dtype of a product of two operands: theirs, or ``out``.
 
-    Integers of two kinds (i8 with u8) may meet where ``out`` is an integer dtype.
+    Integers of two kinds (i8 with u8) may meet where ``out`` is an integer dtype, floats of two
+    kinds where ``out`` is the larger one.
     """
     a, b = types[0].dtype, types[1].dtype
     for operand in types[:2]:
@@ -28,11 +29,18 @@ def product_dtype(types: Sequence[TensorType], attrs: Attrs, name: str) -> DType
     out: DType | None = attrs.get("out")
     if a == BOOL or b == BOOL:
         raise InvalidModelError(f"{name} is not defined for bool", hint="cast to an integer dtype")
-    if out is None or a.is_float or b.is_float:
+    if out is None or not _may_meet(a, b, out):
         same_dtype(types[:2], name)
     if out is not None and (out == BOOL or out.is_float != a.is_float):
         raise InvalidModelError(f"{name} of {a} and {b} can't give {out}")
     return out or a
+
+
+def _may_meet(a: DType, b: DType, out: DType) -> bool:
+    """Whether operands of two dtypes have a product in ``out``."""
+    if a.is_float and b.is_float:
+        return out == (a if a.size > b.size else b)
+    return not a.is_float and not b.is_float
 
 
 def product_operand(array: Array, result: DType) -> Array:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from cuvil.errors import InvalidModelError
-from cuvil.ir.types import BF16, F32, DType, TensorType
+from cuvil.ir.types import DType, TensorType
 from cuvil.ops.base import Array, Attrs, Cost, OpDef, ShapeContext
 from cuvil.ops.contraction import multiply_operands, product_dtype, product_result
 from cuvil.ops.numeric import concrete, need_operands
@@ -46,13 +46,6 @@ def _check(types: Sequence[TensorType], attrs: Attrs, name: str) -> tuple[Dim, t
     return x.shape[-1 if attrs.get("channels_last", False) else 1], kernel
 
 
-def _result_dtype(types: Sequence[TensorType], attrs: Attrs) -> DType:
-    """That of a product; an input of bf16 may meet weights of f32 where ``out`` is f32."""
-    if (types[0].dtype, types[1].dtype, attrs.get("out")) == (BF16, F32, F32):
-        return F32
-    return product_dtype(types, attrs, "conv")
-
-
 def _check_bias(
     ctx: ShapeContext, types: Sequence[TensorType], channels: Dim, dtype: DType, name: str
 ) -> None:
@@ -67,7 +60,7 @@ def _check_bias(
 def _conv_infer(ctx: ShapeContext, types: Sequence[TensorType], attrs: Attrs) -> list[TensorType]:
     last = attrs.get("channels_last", False)
     channels, kernel = _check(types, attrs, "conv")
-    dtype = _result_dtype(types, attrs)
+    dtype = product_dtype(types, attrs, "conv")
     w = types[1]
     ctx.same(channels, mul(w.shape[1], attrs["groups"]), "conv: input channels")
     _check_bias(ctx, types, w.shape[0], dtype, "conv")

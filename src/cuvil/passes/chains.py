@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from cuvil.analysis.contraction_views import has_kernel
+from cuvil.analysis.contraction_views import has_kernel, is_depthwise
 from cuvil.ir.core import Op, Value
 from cuvil.ir.types import F32
 from cuvil.passes.algorithms import BATCH, SIDE, usual_size
@@ -44,7 +44,7 @@ def chain_rows(rewriter: Rewriter, grouping: Grouping) -> None:
     refused: list[tuple[Group, Op, _Sizes, str]] = []
     for group in list(grouping.groups):
         op = _main(group)
-        if op is None or op.short != "conv" or not _is_depthwise(op):
+        if op is None or not is_depthwise(op):
             continue
         reason = _unfit(op)
         if reason:
@@ -70,13 +70,6 @@ def _main(group: Group) -> Op | None:
         return None
     found = [op for op in group.ops if fusion_class(op) == "contraction"]
     return found[0] if len(found) == 1 else None
-
-
-def _is_depthwise(op: Op) -> bool:
-    groups = op.attrs["groups"]
-    channels = op.operands[0].type.shape[-1]
-    each = groups > 1 and groups == channels == op.type.shape[-1]
-    return each and bool(op.attrs.get("channels_last"))
 
 
 def _unfit(op: Op) -> str:

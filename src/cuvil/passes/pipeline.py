@@ -135,9 +135,10 @@ def _vary(plan: VariantPlan) -> Callable[[Rewriter], object]:
 def fused_passes(options: PassOptions) -> list[Pass]:
     """canonical -> fused"""
     filtering = [_rules("narrow-filtering", precision.narrow_filtering(options.pair_rate))]
+    depthwise = precision.DEPTHWISE_RULES if options.kernels else []
     narrow = [
         *(filtering if options.winograd else []),
-        _rules("narrow-operands", *precision.RULES),
+        _rules("narrow-operands", *precision.RULES, *depthwise),
         Pass("common-subexpressions", eliminate_common),
         _rules("narrow-stores", *precision.STORE_RULES),
         *([_rules("narrow-activations", *precision.MAP_RULES)] if options.kernels else []),

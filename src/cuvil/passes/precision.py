@@ -1,19 +1,20 @@
 """Contractions with constant weights on bf16 operands, summed in f32.
 
 The rounding stands in the graph: weights become bf16 constants, and a cast stands before what they
-are multiplied with. Attention alone is only allowed to round, which a matrix unit makes use of.
-Movements are taken along, so that the cast is fused with whatever computes
-the elements. Everything else stays f32, results of contractions too; but what is stored as bf16
-for products, and added to another result, is added as it is stored. Minimal filtering reads bf16,
-but its weights are rounded after their transform, if at all (native/winograd_bf16.hpp). The last
-dimension summed over gets an even size, for kernels read pairs; what is added is zero.
+are multiplied with. Depthwise convolutions round their input alone: they make no pairs of channels,
+but half as much is stored for them and read. Attention is only allowed to round, which machines
+that multiply pairs make use of; minimal filtering reads bf16, but its weights are rounded after
+their transform, if at all (native/winograd_bf16.hpp). Movements are taken along, so that the cast
+is fused with whatever computes the elements. Everything else stays f32, results of contractions
+too; but what is stored as bf16 for products, and added to another result, is added as it is stored.
+The last dimension summed over gets an even size, for kernels read pairs; what is added is zero.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from cuvil.analysis.contraction_views import NATIVE_RANK
+from cuvil.analysis.contraction_views import NATIVE_RANK, against_pair_depthwise, is_depthwise
 from cuvil.ir.core import Op, Value, Weight
 from cuvil.ir.types import BF16, F32
 from cuvil.ops.rounded import ROUNDED
@@ -24,7 +25,7 @@ from cuvil.passes.algorithms import (
     unfit,
     usual_sizes,
 )
-from cuvil.passes.matching import Array, constant_of
+from cuvil.passes.matching import Array, constant_of, scalar_of
 from cuvil.rewrite.rewriter import Rewriter
 from cuvil.rewrite.rule import Context, Outcome, Refusal, Rule, rule
 
@@ -115,6 +116,27 @@ def narrow_conv_transpose(op: Op, context: Context) -> Outcome:
     def action(rw: Rewriter) -> list[Value]:
         x = _even(rw, _narrow(rw, op.operands[0]), op.operands[0].type.rank - 1)
         return [_product(rw, op, x, 0)]
+
+    return action
+
+
+@rule("bf16-depthwise", "conv")
+def narrow_depthwise(op: Op, context: Context) -> Outcome:
+    """conv(x, w) -> conv(cast(x, bf16), w) {out = f32}, for a filter a channel and a constant w"""
+    reason = _unfit(op)
+    if reason:
+        return Refusal(reason)
+    if not is_depthwise(op):
+        return Refusal("it has more than one channel for each filter")
+    reason = against_pair_depthwise(op)
+    if reason:
+        return Refusal(reason)
+    if op.operands[0].op is None:
+        return Refusal("its input is given, so that rounding it takes a pass")
+
+    def action(rw: Rewriter) -> list[Value]:
+        x = _narrow(rw, op.operands[0])
+        return [rw.op(op.name, [x, *op.operands[1:]], {**op.attrs, "out": F32}).result]
 
     return action
 
@@ -243,6 +265,46 @@ def _needed_whole(value: Value) -> str:
     return ""
 
 
+@rule("bf16-gated", "mul", "reduce_mean")
+def narrow_gated(op: Op, context: Context) -> Outcome:
+    """mul(x, g), mean(x) -> mul(x', g), mean(x'), x' = cast(cast(x, bf16), f32), for an x that such
+    means read, and products that are rounded"""
+    if op.type.dtype != F32:
+        return Refusal("it is not in f32")
+    reasons = [_needed_by_gate(v) for v in op.operands]
+    if all(reasons):
+        return Refusal("; ".join(dict.fromkeys(reasons)))
+
+    def action(rw: Rewriter) -> list[Value]:
+        terms = [
+            v if reason else rw.value("cast", [rw.value("cast", [v], dtype=BF16)], dtype=F32)
+            for v, reason in zip(op.operands, reasons, strict=True)
+        ]
+        return [rw.value(op.short, terms, **op.attrs)]
+
+    return action
+
+
+def _needed_by_gate(value: Value) -> str:
+    """Why a squeeze-and-excite block's input should stay f32; empty if it should not."""
+    if value.op is None or value.op.short in ("constant", "cast", "broadcast"):
+        return "it is no result that is stored"
+    rounded = [_rounds(user) or _is_rounded_product(user) for user in value.users]
+    if not any(rounded):
+        return "no product of it is rounded"
+    means = [user.short == "reduce_mean" for user in value.users]
+    # Without a mean, a product may be part of the kernel that makes it.
+    if not any(means) and not any(map(_rounds, value.users)):
+        return "nothing needs it before its product"
+    if not all(a or b for a, b in zip(rounded, means, strict=True)):
+        return "something else reads it in f32"
+    return ""
+
+
+def _is_rounded_product(user: Op) -> bool:
+    return user.short == "mul" and all(_rounds(reader) for reader in user.result.users)
+
+
 @rule("bf16-activation", "cast")
 def narrow_activation(op: Op, context: Context) -> Outcome:
     """cast(gelu(x), bf16) -> gelu_bf16(x), and so for gelu_tanh and silu, if all users round"""
@@ -256,12 +318,47 @@ def narrow_activation(op: Op, context: Context) -> Outcome:
     return lambda rw: [rw.value(ROUNDED[inner.short], list(inner.operands))]
 
 
+@rule("bf16-divisor", "div")
+def divide_by_factor(op: Op, context: Context) -> Outcome:
+    """div(x, c) -> mul(x, 1 / c), for a scalar constant c, if all that is made of it is rounded"""
+    number = scalar_of(op.operands[1])
+    if op.type.dtype != F32 or number is None:
+        return Refusal("it is not in f32, or its divisor is no scalar constant")
+    with np.errstate(all="ignore"):
+        factor = np.float32(1) / np.float32(number)
+    if not np.finfo(np.float32).tiny <= abs(factor) <= np.finfo(np.float32).max:
+        return Refusal("its divisor has no normal reciprocal")
+    if not _ends_rounded(op.result, _LONGEST):
+        return Refusal("something else reads it in f32")
+
+    def action(rw: Rewriter) -> list[Value]:
+        scalar = rw.value("constant", value=Weight(np.float32(factor).reshape(1)))
+        wide = rw.value("broadcast", [scalar], shape=op.type.shape)
+        return [rw.value("mul", [op.operands[0], wide])]
+
+    return action
+
+
+_LINEAR = ("add", "sub", "mul", "max", "min")
+_LONGEST = 4  # maps from a result to where it is rounded
+
+
+def _ends_rounded(value: Value, steps: int) -> bool:
+    """Whether sums, products and bounds are all that is made of a value before it is rounded."""
+    return bool(value.users) and all(
+        _rounds(user)
+        or (steps > 0 and user.short in _LINEAR and _ends_rounded(user.result, steps - 1))
+        for user in value.users
+    )
+
+
 def _rounds(user: Op) -> bool:
     return user.short == "cast" and user.type.dtype == BF16
 
 
-STORE_RULES: list[Rule] = [narrow_residual]
-MAP_RULES: list[Rule] = [narrow_activation]
+DEPTHWISE_RULES: list[Rule] = [narrow_depthwise]
+STORE_RULES: list[Rule] = [narrow_residual, narrow_gated]
+MAP_RULES: list[Rule] = [narrow_activation, divide_by_factor]
 RULES: list[Rule] = [
     narrow_matmul, narrow_conv, narrow_conv_transpose, narrow_attention, narrow_recurrent,
     narrow_table,

@@ -8,8 +8,8 @@ from cuvil.analysis.contraction_views import (
     MatmulForm,
     attention_views,
     has_kernel,
-    is_pair_product,
     matmul_form,
+    reads_pairs,
 )
 from cuvil.codegen.c.call import refused
 from cuvil.codegen.c.constants import PANEL
@@ -41,7 +41,7 @@ def product_kernel(op: Op, facts: Facts) -> Kernel:
 
 
 def _has_c_kernel(main: Op) -> bool:
-    return main.short in _BUILDERS and has_kernel(main) and not is_pair_product(main)
+    return main.short in _BUILDERS and has_kernel(main) and not reads_pairs(main)
 
 
 def _matmul(p: Product) -> Kernel:
