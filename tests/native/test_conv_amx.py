@@ -13,7 +13,7 @@ from cuvil.codegen.packing_bf16 import pack_conv_bf16
 
 from .conv_harness import Shape, conv_reference
 from .harness import Machine, address, aligned_zeros, build
-from .test_gemm_bf16 import BF16, CORE, WRAPPERS, machines, assert_near, rounded
+from .test_gemm_bf16 import BF16, CORE, WRAPPERS, assert_near, machines, rounded
 
 CODE = (
     WRAPPERS
