@@ -65,7 +65,7 @@ BF16 = ml_dtypes.bfloat16
 SHAPES = [
     Shape(1, 5, 9, 32, 32, 3, 3, ph=1, pw=1, end_h=1, end_w=1),
     Shape(2, 9, 33, 34, 34, 3, 3, ph=1, pw=1, end_h=1, end_w=1),  # a vector that overlaps
-    Shape(1, 8, 70, 40, 40, 3, 3, sh=2, sw=2, end_h=1, end_w=1),  # more than a segment
+    Shape(1, 8, 130, 40, 40, 3, 3, sh=2, sw=2, end_h=1, end_w=1),  # more than a segment
     Shape(1, 7, 61, 144, 144, 3, 3, sh=2, sw=1, ph=1, pw=1, end_h=1, end_w=1),
     Shape(1, 6, 6, 286, 286, 5, 5, ph=2, pw=2, end_h=2, end_w=2),  # several pieces
     Shape(2, 9, 30, 64, 64, 5, 5, sh=1, sw=2, ph=2, pw=2, end_h=2, end_w=1),

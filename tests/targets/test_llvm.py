@@ -63,6 +63,21 @@ def test_it_is_verified_and_called(net: _Net, tmp_path: Path) -> None:
     assert [f.name for f in files] == ["net.ll", "net.weights", "net.h"]
 
 
+def test_the_core_of_bf16_is_one_unit_too() -> None:
+    """No two of its files may give one name to two things."""
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(
+        torch.nn.Conv2d(4, 32, 1), torch.nn.ReLU6(), torch.nn.Conv2d(32, 32, 3, groups=32),
+        torch.nn.Hardswish(), torch.nn.Conv2d(32, 6, 1),
+    ).eval()  # fmt: skip
+    example = (torch.randn(1, 4, 9, 9),)
+    built = cuvil.compile(net, example, target="llvm", precision="bf16")
+    with torch.no_grad():
+        expected = net(*example).numpy()
+    scale = np.abs(expected).max()
+    np.testing.assert_allclose(built(example[0].numpy()), expected, rtol=0, atol=0.03 * scale)
+
+
 def test_there_are_no_exceptions_and_no_places_of_this_machine(text: str) -> None:
     assert not re.search(r"\b(invoke|landingpad|resume|personality)\b", text)
     assert str(Path.home()) not in text and "/tmp" not in text and "site-packages" not in text

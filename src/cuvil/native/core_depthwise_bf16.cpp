@@ -18,7 +18,7 @@ constexpr bool HAS_32_REGISTERS = CUVIL_VEC_BYTES == 64;
 #endif
 // Pixels whose sums, two vectors each, are kept in registers together.
 constexpr int RUN_PIXELS = HAS_32_REGISTERS ? 7 : 2;
-constexpr int SEGMENT_PIXELS = 4 * 7;
+constexpr int SEGMENT_PIXELS = 8 * 7;
 
 // A vector of pairs: the sums of their even channels, and of their odd ones.
 struct Split {
@@ -31,7 +31,7 @@ CUVIL_INLINE Split widened_pairs(const float* at) {
 }
 
 template <int... AT>
-struct PairLanes {
+struct SplitLanes {
   static CUVIL_INLINE Split split(vf a, vf b) {
     return {__builtin_shufflevector(a, b, (2 * AT)...),
             __builtin_shufflevector(a, b, (2 * AT + 1)...)};
@@ -44,12 +44,12 @@ struct PairLanes {
   }
 };
 template <class, int... AT>
-using PairLanesOf = PairLanes<AT...>;
-using Lanes = __make_integer_seq<PairLanesOf, int, VL>;
+using SplitLanesOf = SplitLanes<AT...>;
+using Splitting = __make_integer_seq<SplitLanesOf, int, VL>;
 
 #if CUVIL_VEC_BYTES == 64 && defined(__AVX512BF16__)
 template <class, int... AT>
-struct HalfLanes {
+struct RoundedLanes {
   typedef short shorts __attribute__((vector_size(64)));
   static CUVIL_INLINE vi interleave(shorts x) {
     return (vi)__builtin_shufflevector(x, x, (AT / 2 + AT % 2 * VL)...);
@@ -59,7 +59,7 @@ struct HalfLanes {
 
 CUVIL_INLINE vi rounded_pairs(const Split& x) {
 #if CUVIL_VEC_BYTES == 64 && defined(__AVX512BF16__)
-  typedef __make_integer_seq<HalfLanes, int, 2 * VL> Halves;
+  typedef __make_integer_seq<RoundedLanes, int, 2 * VL> Halves;
   return Halves::interleave((Halves::shorts)__builtin_ia32_cvtne2ps2bf16_512(x.odd, x.even));
 #else
   const bits low = __builtin_convertvector(rounded(x.even), bits);
@@ -86,7 +86,7 @@ template <int PX>
 CUVIL_INLINE void finish_pairs(Split (&acc)[PX], const PairPiece& part, int64_t pair) {
   const Finish& f = *part.finish;
   if (f.bias) {
-    const Split bias = Lanes::split(load(f.bias + 2 * pair), load(f.bias + 2 * pair + VL));
+    const Split bias = Splitting::split(load(f.bias + 2 * pair), load(f.bias + 2 * pair + VL));
 #pragma unroll
     for (int p = 0; p < PX; ++p) acc[p].even += bias.even, acc[p].odd += bias.odd;
   }
@@ -108,8 +108,8 @@ CUVIL_INLINE void store_pairs(const Split (&acc)[PX], const PairPiece& part, int
 #pragma unroll
   for (int p = 0; p < PX; ++p) {
     float* to = part.out + (p * part.stride + at);
-    store(to, Lanes::first(acc[p]));
-    store(to + VL, Lanes::second(acc[p]));
+    store(to, Splitting::first(acc[p]));
+    store(to + VL, Splitting::second(acc[p]));
   }
 }
 
@@ -148,13 +148,13 @@ CUVIL_MULTIPLIES __attribute__((noinline)) void pair_columns(const float* const*
 
 // The outputs [first, first + count) of a row, count <= SEGMENT_PIXELS.
 template <int K, int SW>
-struct Segment {
+struct RowSegment {
   static constexpr int COLUMNS = (SEGMENT_PIXELS - 1) * SW + K;
   const OutputRow& row;
   int64_t first, begin, end;  // pairs of channels [begin, end)
   const float* table[K * COLUMNS];
 
-  Segment(const OutputRow& of, int64_t x, int64_t count) : row(of), first(x) {
+  RowSegment(const OutputRow& of, int64_t x, int64_t count) : row(of), first(x) {
     const DepthwiseArgs& a = of.a;
     const int64_t columns = (count - 1) * SW + K, left = x * SW - a.pw;
     const int64_t begins = min64(columns, max64(0, -left));  // columns of the input
@@ -199,7 +199,7 @@ void convolve_row(const OutputRow& row) {
   const DepthwiseArgs& a = row.a;
   for (int64_t x = 0; x < a.ow; x += SEGMENT_PIXELS) {
     const int64_t count = min64(SEGMENT_PIXELS, a.ow - x);
-    Segment<K, SW> segment(row, x, count);
+    RowSegment<K, SW> segment(row, x, count);
     for (int64_t begin = 0; begin < a.c; begin = segment.end) {
       segment.begin = begin, segment.end = pair_piece_end(begin, a.c);
       each_run<RUN_PIXELS>(count, segment);
