@@ -31,6 +31,8 @@ from cuvil.target.registry import find_target, target_beside
 from cuvil.tune.table import read_table
 from cuvil.verify.report import NOT_VERIFIED
 
+_WHERE = f"Where to: {', '.join(FORMS)}; default: a .cuvilpkg of the model's name, here."
+
 
 @verb
 def compile(
@@ -39,13 +41,7 @@ def compile(
     embedded: Embedded,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="OUT",
-            help=f"Where to: {', '.join(FORMS)}; default: a .cuvilpkg of the model's name, in "
-            "this folder.",
-        ),
+        typer.Option("--output", "-o", metavar="OUT", help=_WHERE),
     ] = None,
     threads: Annotated[
         int | None, typer.Option(min=1, help="Threads to verify with; default: all cores.")

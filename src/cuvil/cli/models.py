@@ -112,8 +112,8 @@ def request_of(
     like: str | None = None,
 ) -> CompileRequest:
     """The request for a model. A module that comes without examples, and for which no shapes are
-    given, gets those that the artifact ``like`` was compiled for. Raises InputError for options
-    that can't be read."""
+    given, gets those that ``like`` was compiled for, if that is an artifact. Raises InputError for
+    options that can't be read."""
     if is_artifact(text):
         raise InputError(f"{text} is an artifact", hint="give the model that it was compiled from")
     specs = [parse_shape(item) for item in options.shape or ()]
@@ -121,7 +121,8 @@ def request_of(
     _check_words(options)
     opened = open_model(text)
     facts = list(options.constraint or ())
-    if like is not None and not specs and opened.examples is None and opened.model != text:
+    bare = not specs and opened.examples is None and opened.model != text
+    if like is not None and is_artifact(like) and bare:
         specs, bounds = _compiled_for(like)
         facts += bounds
     return CompileRequest(

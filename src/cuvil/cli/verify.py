@@ -83,8 +83,7 @@ def verify(
         if layerwise or bisect or paths:
             raise InputError("an artifact alone can't be compared", hint="give --source MODEL")
         return _alone(load_or_run(artifact_path(subject), threads), at)
-    like = subject if is_artifact(subject) else None
-    request = request_of(source or subject, options, threads, verify=False, like=like)
+    request = request_of(source or subject, options, threads, verify=False, like=subject)
     with StageProgress("verify") as progress:
         artifact = _artifact(subject, request, progress)
         given = None

@@ -4,7 +4,7 @@
 namespace cuvil {
 namespace {
 
-struct Floats {
+struct FilteredFloats {
   typedef float Element;
   static CUVIL_INLINE int64_t steps(int64_t c) { return c; }
   static CUVIL_INLINE vf read(const float* p, int64_t lanes) {
@@ -21,7 +21,7 @@ struct Floats {
 
 }  // namespace
 
-void winograd_2_f32(const WinogradArgs& args) { Winograd<2, Floats>(args).run(); }
-void winograd_4_f32(const WinogradArgs& args) { Winograd<4, Floats>(args).run(); }
+void winograd_2_f32(const WinogradArgs& args) { Winograd<2, FilteredFloats>(args).run(); }
+void winograd_4_f32(const WinogradArgs& args) { Winograd<4, FilteredFloats>(args).run(); }
 
 }  // namespace cuvil
