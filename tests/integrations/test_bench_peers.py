@@ -12,7 +12,7 @@ import pytest
 from cuvil.integrations.bench.compare import benchmark
 from cuvil.integrations.bench.forms import Builds
 from cuvil.integrations.bench.fresh import measure_fresh
-from cuvil.integrations.bench.measure import in_turns
+from cuvil.integrations.bench.measure import in_turns, settle
 from cuvil.integrations.bench.names import read_names, write_names
 from cuvil.integrations.bench.peers import PEERS, Files, Peer, Unavailable
 from cuvil.integrations.bench.remote import Remote
@@ -153,3 +153,13 @@ def test_a_peer_as_text() -> None:
 def test_names_beside_a_file(tmp_path: Path) -> None:
     write_names(tmp_path / "a.pt2", ["x", "y:0"])
     assert read_names(tmp_path / "a.pt2") == ["x", "y:0"]
+
+
+def test_the_next_turn_waits_until_threads_sleep() -> None:
+    spun, waits = iter([0.0, 0.008, 0.008, 0.016, 0.016, 0.0161]), []
+    settle(waits.append, lambda: next(spun))
+    assert len(waits) == 3 and next(spun, None) is None
+    waits.clear()
+    busy = iter(range(1000))
+    settle(waits.append, lambda: float(next(busy)))  # never asleep: it is not waited for for ever
+    assert 0.1 <= sum(waits) <= 0.5

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 _TURN = 0.02  # seconds a turn lasts at least, so that caches belong to whose turn it is
-_REST = 0.002  # seconds between turns, for another runtime's spinning threads to go to sleep
+_REST = 0.01  # seconds; systems count the time of threads that run in steps of up to 4 ms
+_MOST_RESTS = 20
+_ASLEEP = 0.1  # of a core, at most, where a process's threads sleep
 _WARM_CALLS, _WARM_SECONDS = 3, 0.2
 _ENOUGH = 2.0  # seconds after which the slow are warm
 
@@ -52,13 +54,26 @@ def interleaved(
     return in_turns(turns, seconds, _raise, sleep)
 
 
+def settle(
+    sleep: Callable[[float], None] = time.sleep, used: Clock = time.process_time
+) -> None:
+    """Wait until this process's threads sleep. Those of some runtimes spin for 40 ms after a call,
+    on a core that whoever is next has counted on."""
+    for _ in range(_MOST_RESTS):
+        before = used()
+        sleep(_REST)
+        if used() - before < _ASLEEP * _REST:
+            return
+
+
 def in_turns(
     turns: Mapping[str, Turn],
     seconds: float,
     lost: Callable[[str, Exception], None],
     sleep: Callable[[float], None] = time.sleep,
 ) -> dict[str, Times]:
-    """Give each its turns until it has had about ``seconds`` in all.
+    """Give each its turns until it has had about ``seconds`` in all, each when the others' threads
+    sleep.
 
     A turn's first call pays for the caches that the others used, and is not counted where a turn
     has several. Whoever raises is out: ``lost`` is told its name and the error.
@@ -72,7 +87,7 @@ def in_turns(
             samples[name], used[name] = [], 0.0
     while waiting := [name for name in samples if used[name] < seconds]:
         for name in waiting:
-            sleep(_REST)
+            settle(sleep)
             with _out(name, lost, samples):
                 found = turns[name](counts[name])
                 used[name] += sum(found)

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from cuvil.integrations.bench.installed import installed_bytes, version_of
+from cuvil.integrations.bench.measure import settle
 from cuvil.integrations.bench.peers import Peer, Unavailable, build_for, open_peer
 
 
@@ -62,6 +63,7 @@ class Worker:
             start = time.perf_counter()
             self.run()
             seconds.append(time.perf_counter() - start)
+        settle()
         return {"seconds": seconds}
 
     def _outputs(self, to: str) -> dict[str, Any]:
