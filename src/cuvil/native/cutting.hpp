@@ -4,8 +4,9 @@
 
 namespace cuvil {
 
-// A range of items shorter than this is not worth waking a thread for.
-constexpr double MIN_RANGE_NS = 15000;
+// A range of items shorter than this is not worth handing over. Between kernels workers spin, so
+// that one joins within a microsecond; a worker that sleeps is not waited for.
+constexpr double MIN_RANGE_NS = 5000;
 
 // For a contraction, where measuring showed something better than what is computed, which 0 stands
 // for.
