@@ -11,6 +11,7 @@ _TRIPLE = "x86_64-linux-gnu"
 _BYTES = ("core_gemm_i8.cpp",)
 _PAIRS = (
     "core_tile_bf16.cpp", "core_winograd_bf16.cpp", "core_rnn_bf16.cpp", "core_attention_bf16.cpp",
+    "core_depthwise_bf16.cpp",
 )  # fmt: skip
 _AVX512, _AVX2 = "x86_64_v4", "x86_64_v3"
 
