@@ -218,14 +218,16 @@ def test_verify_passes_and_fails(cuvil_cli: Call, package: Path, place: Path) ->
     assert strict.code == 1 and strict.json["passed"] is False
 
 
-def test_verify_takes_the_shapes_that_an_artifact_has(cuvil_cli: Call, place: Path) -> None:
+def test_verify_takes_shapes_and_precision_of_an_artifact(cuvil_cli: Call, place: Path) -> None:
     (place / "cli_bare.py").write_text(
         "import torch\n\ndef make():\n    torch.manual_seed(0)\n    return torch.nn.Linear(4, 2)\n"
     )
     shape = ("--shape", "input:f32[b,4]", "--constraint", "b >= 2", "--constraint", "b <= 9")
-    assert cuvil_cli("compile", "cli_bare:make", *shape, "-o", "bare.cuvilpkg").code == 0
-    beside = cuvil_cli("verify", "bare.cuvilpkg", "--source", "cli_bare:make", "--json")
-    assert beside.code == 0 and beside.json["passed"] and len(beside.json["cases"]) > 1
+    for precision in ("f32", "bf16"):
+        made = ("--precision", precision, "-o", "bare.cuvilpkg")
+        assert cuvil_cli("compile", "cli_bare:make", *shape, *made).code == 0
+        beside = cuvil_cli("verify", "bare.cuvilpkg", "--source", "cli_bare:make", "--json")
+        assert beside.code == 0 and beside.json["passed"] and len(beside.json["cases"]) > 1
 
 
 def test_verify_finds_an_artifact_of_another_model(cuvil_cli: Call, place: Path) -> None:

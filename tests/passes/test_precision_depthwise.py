@@ -227,3 +227,15 @@ def test_what_else_is_read_stays_f32_behind_a_gate() -> None:
     lower(gate(Emitter(), "exp"), "fused", options)
     assert "bf16-gated" not in trace.fired
     assert any("something else reads it in f32" in t for t in trace.refused["bf16-gated"])
+
+
+def test_a_single_number_is_divided_too() -> None:
+    """A scalar that is scaled, put into a matrix and multiplied, as a step of time is."""
+    e = Emitter()
+    t = e.input("t", TensorType((), F32))
+    third = e.op("div", t, e.weight(np.array(3.0, np.float32)))
+    x = e.op("reshape", third, shape=(1, 1))
+    w = np.arange(8, dtype=np.float32).reshape(1, 8)
+    module = e.finish([e.op("abs", e.op("matmul", x, e.weight(w)))], ["y"])
+    (got,) = run_compiled(module, {"t": np.float32(6.0)}, PassOptions(precision="bf16"))
+    np.testing.assert_allclose(got, 2.0 * w, rtol=2.0**-8)

@@ -10,6 +10,7 @@ from cuvil.ir.clone import clone_module
 from cuvil.ir.types import BF16, F32
 from cuvil.passes import precision
 from cuvil.passes.algorithms import best_tile_bf16
+from cuvil.passes.knobs import misfit
 from cuvil.passes.pipeline import PassOptions, lower
 from cuvil.reference.interpreter import run_module
 from cuvil.rewrite.driver import apply_rules
@@ -38,6 +39,16 @@ def test_the_tile_that_costs_least(
 ) -> None:
     assert best_tile_bf16(sizes, channels, out, 2.0) == tile
     assert best_tile_bf16(sizes, channels, out, 16.0) == 1  # a matrix unit needs no such help
+
+
+@pytest.mark.parametrize(
+    ("sizes", "channels"), [((1, 28, 28), 512), ((1, 64, 64), 640), ((1, 32, 32), 1280)]
+)
+def test_a_matrix_unit_multiplies_the_direct_sum_alone(
+    sizes: tuple[int, int, int], channels: int
+) -> None:
+    assert best_tile_bf16(sizes, channels, channels, 2.0) == 2
+    assert best_tile_bf16(sizes, channels, channels, 16.0) == 1
 
 
 def lowered(side: Dim, channels: int, rate: float = 2.0) -> tuple[str | None, str, str]:
@@ -80,6 +91,14 @@ def test_compiled_kernels_compute_the_convolution(side: Dim, channels: int) -> N
         off = np.abs(got - want)
         # Each product is off by 2^-9 of either side; sums of 9 * channels of them, at random.
         assert off.max() <= 6 * 2 * 2.0**-8 * 0.05 * np.sqrt(9 * channels)
+
+
+def test_tuning_has_no_say() -> None:
+    module = conv_module(28, 128, 128)
+    lower(module, "fused", PassOptions(precision="bf16", pair_rate=2.0))
+    kernel = next(op for op in module.main.body.ops if any(is_filtered_bf16(o) for o in op.walk()))
+    assert misfit(kernel, {"algorithm": "direct"})
+    assert not misfit(kernel, {})
 
 
 def test_targets_know_what_they_multiply() -> None:

@@ -38,7 +38,7 @@ RULES: dict[str, Rule] = {
         *attention.OUTPUT_RULES, *contraction.FOLD_RULES, *contraction.MERGE_RULES,
         *contraction.BIAS_RULES,
         *layout.TURN_RULES, *layout.SINK_RULES, *control.RULES, *equal_sizes.RULES,
-        *codes.RULES, *transposed.RULES,
+        *codes.RULES, *transposed.rules(32),
     )
 }  # fmt: skip
 CASES = list(read_cases())

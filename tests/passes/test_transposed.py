@@ -32,6 +32,14 @@ def upsampling(channels: int, out: int, kernel: tuple[int, ...], groups: int = 1
     return e.finish([e.op("sigmoid", e.op("add", y, e.broadcast(bias, y.type.shape)))], ["y"])
 
 
+def test_columns_are_those_of_the_target() -> None:
+    for panel, shorts in ((32, ["matmul"]), (8, ["matmul"]), (4, ["conv_transpose"]), (0, None)):
+        module = upsampling(24, 2, (2, 2))
+        lower(module, "fused", PassOptions(panel=panel))
+        found = [o.short for o in module.main.walk() if o.short in ("conv_transpose", "matmul")]
+        assert found == (shorts or ["conv_transpose"])
+
+
 @pytest.mark.parametrize("precision", ["f32", "bf16"])
 @pytest.mark.parametrize(
     ("channels", "out", "kernel", "groups", "stays"),

@@ -68,7 +68,7 @@ _ADDRESSED = 2**31 - 1  # PTRDIFF_MAX of the machines that C is for
 
 def adapt(options: PassOptions) -> PassOptions:
     """Convolutions one by one, and directly: that takes the least memory; bytes stay bytes."""
-    return replace(options, winograd=False, chains=False, codes=True)
+    return replace(options, winograd=False, chains=False, codes=True, panel=0)
 
 
 def generate_c(module: Module, target: Target, profile: bool = False) -> Generated:

@@ -211,7 +211,7 @@ class Compiler:
             captured.examples,
             lambda module: self.lower(module, self.backend.stage),
             self.build,
-            self.request.enable_fusion,
+            self._pass_options(captured.module),
             captured.origin,
             lambda threads: self._build_here(
                 self.lower(clone_module(captured.module), self.backend.stage), True, threads
@@ -246,6 +246,13 @@ class Compiler:
         self, module: Module, stage: str, trace: Trace | None = None, timed: bool = False
     ) -> Module:
         """A module at a stage, changed in place."""
+        options = self._pass_options(module, trace, timed)
+        return lower_to(module, stage, options) if stage != "captured" else module
+
+    def _pass_options(
+        self, module: Module, trace: Trace | None = None, timed: bool = False
+    ) -> PassOptions:
+        """How the passes are steered."""
         options = PassOptions(
             self.request.enable_fusion,
             self.request.options.get("fuel"),
@@ -257,9 +264,9 @@ class Compiler:
             chains=bool(self.request.options.get("chains", True)),
             variants=self.sizes.versions(module.main),
             pair_rate=self.target.pair_rate,
+            panel=self.target.nr,
         )
-        options = self.backend.adapt(options)
-        return lower_to(module, stage, options) if stage != "captured" else module
+        return self.backend.adapt(options)
 
     def generate(self, fused: Module, profile: bool = False) -> Generated:
         missing = self.backend.missing(fused)

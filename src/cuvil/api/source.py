@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from cuvil.ir.core import Module
+from cuvil.passes.pipeline import PassOptions
 from cuvil.runners.built import Built
 from cuvil.runtime.artifact import Artifact
 
@@ -32,7 +33,7 @@ class Source:
     examples: Mapping[str, Array]
     lower: Callable[[Module], Module]
     build: Callable[[Module], Artifact | Built]
-    enable_fusion: bool = True
+    passes: PassOptions = field(default_factory=PassOptions)
     origin: Any = None
     profiled: Callable[[int], Artifact] | None = None
     precision: str = "f32"

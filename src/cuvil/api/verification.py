@@ -24,7 +24,6 @@ from cuvil.errors.arguments import FLAG, NUMBER, check_all, of_type
 from cuvil.errors.words import counted, shown, were_given
 from cuvil.ir.core import Module
 from cuvil.ops.custom import CUSTOM
-from cuvil.passes.pipeline import PassOptions
 from cuvil.reference.interpreter import run_module
 from cuvil.runners.built import Built
 from cuvil.runtime.artifact import Artifact
@@ -177,7 +176,7 @@ def bisect_artifact(
 
     if differ(wanted, meant):
         return Culprit(0, 0, "the captured program already differs from the model", "")
-    options = PassOptions(source.enable_fusion, precision=source.precision)
+    options = source.passes
     found = bisect_meaning(
         source.module,
         lambda module: differ(meant, [run_module(module, x) for x in trials]),

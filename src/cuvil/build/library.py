@@ -9,7 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cuvil.build.driver import compile_flags, compile_object, compiler_version, link
+from cuvil.build.driver import (
+    MODEL_FLAGS,
+    compile_flags,
+    compile_object,
+    compiler_version,
+    link,
+)
 from cuvil.build.includes import included, needed_core
 from cuvil.build.store import ObjectStore, digest_of
 from cuvil.errors import TargetError
@@ -20,6 +26,7 @@ from cuvil.target.base import Target, Variant
 Watch = Callable[[str, float, float, Mapping[str, Any]], None]
 
 TABLES = "tables.cpp"
+_CORE = "core_"
 """The unit of the model's description, which the C interface reads."""
 NATIVE_DIR = Path(__file__).resolve().parent.parent / "native"
 _BEFORE_CPU_CHECK = "core_abi.cpp"  # runs before the CPU is known to fit: built for the baseline
@@ -58,7 +65,9 @@ def build_library(
     native = native_sources()
     units = _core_units(sources, native, target, options)
     flags = tuple(compile_flags(target, options.opt_level))
-    units += [_Unit(name, source, flags) for name, source in sorted(sources.items())]
+    units += [
+        _Unit(name, source, (*flags, *MODEL_FLAGS)) for name, source in sorted(sources.items())
+    ]
     units = _with_variants(units, built_variants(sources, target), target, options)
     store = ObjectStore(options.cache_dir / "objects")
     scratch = options.cache_dir / "tmp"
@@ -114,7 +123,11 @@ def _with_variants(
     for variant in variants:
         flags = tuple(compile_flags(target, options.opt_level, variant=variant))
         found += [
-            _Unit(f"{variant.name}_{u.name}", u.source, flags)
+            _Unit(
+                f"{variant.name}_{u.name}",
+                u.source,
+                flags if u.name.startswith(_CORE) else (*flags, *MODEL_FLAGS),
+            )
             for u in units
             if u.name not in _ONCE
         ]

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from cuvil.build.driver import (
     LLVM_TEXT,
+    MODEL_FLAGS,
     compile_flags,
     compile_object,
     compiler_version,
@@ -52,7 +53,7 @@ def llvm_text(
         )  # fmt: skip
     start = time.perf_counter()
     unit, macros = one_unit(sources, native_sources())
-    flags = [*compile_flags(target, options.opt_level), *macros]
+    flags = [*compile_flags(target, options.opt_level), *MODEL_FLAGS, *macros]
     scratch = options.cache_dir / "tmp"
     made = compile_object(unit, "model.cpp", flags, NATIVE_DIR, scratch, LLVM_TEXT)
     text = _plain(made.decode("utf-8"), target)
@@ -87,7 +88,7 @@ def library_of_llvm(text: bytes, target: Target, options: Options) -> bytes:
 
     Raises TargetError with the compiler's first lines.
     """
-    flags = compile_flags(target, 1)  # the text has been optimised
+    flags = [*compile_flags(target, 1), *MODEL_FLAGS]  # the text has been optimised
     store = ObjectStore(options.cache_dir / "objects")
     scratch = options.cache_dir / "tmp"
     source = text.decode("utf-8")

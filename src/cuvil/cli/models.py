@@ -112,19 +112,21 @@ def request_of(
     like: str | None = None,
 ) -> CompileRequest:
     """The request for a model. A module that comes without examples, and for which no shapes are
-    given, gets those that ``like`` was compiled for, if that is an artifact. Raises InputError for
-    options that can't be read."""
+    given, gets those that ``like`` was compiled for, if that is an artifact; its precision is that
+    one's. Raises InputError for options that can't be read."""
     if is_artifact(text):
         raise InputError(f"{text} is an artifact", hint="give the model that it was compiled from")
     specs = [parse_shape(item) for item in options.shape or ()]
     dynamic = parse_dynamic(options.dynamic or ())
     _check_words(options)
     opened = open_model(text)
-    facts = list(options.constraint or ())
-    bare = not specs and opened.examples is None and opened.model != text
-    if like is not None and is_artifact(like) and bare:
-        specs, bounds = _compiled_for(like)
-        facts += bounds
+    facts, precision = list(options.constraint or ()), options.precision
+    if like is not None and is_artifact(like):
+        made = open_package(artifact_path(like)).manifest
+        precision = str(made.extra.get("precision", precision))
+        if not specs and opened.examples is None and opened.model != text:
+            specs, bounds = _compiled_for(made.signature)
+            facts += bounds
     return CompileRequest(
         model=opened.model,
         example_inputs=None if specs else opened.examples,
@@ -132,7 +134,7 @@ def request_of(
         dynamic_dims=dynamic,
         constraints=tuple(facts),
         target=options.target,
-        precision=options.precision,
+        precision=precision,
         enable_fusion=not options.no_fusion,
         verify=verify,
         threads=threads,
@@ -141,9 +143,8 @@ def request_of(
     )
 
 
-def _compiled_for(artifact: str) -> tuple[list[Spec], list[str]]:
+def _compiled_for(signature: Signature) -> tuple[list[Spec], list[str]]:
     """The inputs of an artifact as parse_shape gives them, and its symbols' bounds as facts."""
-    signature = open_package(artifact_path(artifact)).manifest.signature
     bounds = [
         text
         for s in signature.symbols

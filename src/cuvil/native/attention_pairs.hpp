@@ -75,13 +75,14 @@ CUVIL_INLINE vf short_exp2(vf x) {
   return (vf)__builtin_ia32_scalefps512_mask((lanes)p, (lanes)x, lanes{}, -1, PRESENT_ROUNDING);
 }
 
-// dst = 2^(s * scale - top) in bf16, n a multiple of 2 VL; returns the sums by lane, of what wasn't
+// dst = 2^((s - top) * scale) in bf16, n a multiple of 2 VL; returns the sums by lane, of what wasn't
 // rounded yet.
 CUVIL_INLINE vf round_weights(char* dst, const float* s, int64_t n, float scale, float top) {
   vf sum[2] = {};
   const vf c = splat(scale), t = splat(top);
   for (int64_t j = 0; j < n; j += 2 * VL) {
-    const vf low = short_exp2(load(s + j) * c - t), high = short_exp2(load(s + j + VL) * c - t);
+    const vf low = short_exp2((load(s + j) - t) * c);
+    const vf high = short_exp2((load(s + j + VL) - t) * c);
     sum[0] += low;
     sum[1] += high;
     store(reinterpret_cast<float*>(dst) + j / 2, paired(low, high));
@@ -113,14 +114,14 @@ inline void soften_rows(const Head& h, int64_t i0, int64_t count, int64_t j0, in
   vf most = high[0];
 #pragma unroll
   for (int i = 1; i < VL; ++i) most = larger(high[i], most);
-  const vf none = splat(kNegInf), before = load(top), now = larger(most * scale, before);
+  const vf none = splat(kNegInf), before = load(top), now = larger(most, before);
   // Nothing seen yet: any finite top gives weights 0 and keeps -inf - -inf out.
   const vf base = now == none ? vf{} : now;
   vf sums[VL] = {};
   for (int64_t r = 0; r < count; ++r)
     sums[r] = round_weights(rows.weights + r * rows.weight_bytes, rows.scores + r * rows.ld, padded,
                             scale, base[r]);
-  const vf factor = before == none ? vf{} : exp2_nonpositive(before - base);
+  const vf factor = before == none ? vf{} : exp2_nonpositive((before - base) * scale);
   store(keep, factor);
   store(sum, load(sum) * factor + sum_each(sums));
   store(top, now);

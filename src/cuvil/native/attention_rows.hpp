@@ -37,16 +37,16 @@ struct Head {
   }
 };
 
-// Scores s[0..n) of keys j0.. of query i become log2-scaled, with the mask in.
+// Scores s[0..n) of keys j0.. of query i are scaled, and the mask is put in.
 inline void add_mask(const Head& h, int64_t i, int64_t j0, float* s, int64_t n, float scale) {
   const AttentionArgs& a = h.args;
   const int64_t at = i * a.mask_row + j0 * a.mask_col;
   if (a.mask_kind == 1) {
     const float* m = reinterpret_cast<const float*>(h.mask) + at;
     if (a.mask_col == 1) {
-      for (int64_t j = 0; j < n; ++j) s[j] = s[j] * scale + m[j] * kLog2E;
+      for (int64_t j = 0; j < n; ++j) s[j] = s[j] * scale + m[j];
     } else {
-      for (int64_t j = 0; j < n; ++j) s[j] = s[j] * scale + m[j * a.mask_col] * kLog2E;
+      for (int64_t j = 0; j < n; ++j) s[j] = s[j] * scale + m[j * a.mask_col];
     }
     return;
   }
@@ -59,27 +59,25 @@ inline void add_mask(const Head& h, int64_t i, int64_t j0, float* s, int64_t n, 
 }
 
 struct RowState {
-  float top, sum;  // the largest log2 score so far, and the weights' sum relative to it
+  float top, sum;  // the largest score so far, and the weights' sum relative to it
 };
 
 // Scores of query i against keys [j0, j0 + n) with the mask in, and -inf up to column `padded`.
-// Returns the factor > 0 that still makes them log2 scores.
+// Returns the factor > 0 that makes log2 scores of them.
 CUVIL_INLINE float mask_row(const Head& h, int64_t i, int64_t j0, float* s, int64_t n,
                             int64_t padded) {
   const AttentionArgs& a = h.args;
   const int64_t seen = max64(0, min64(n, h.visible(i) - j0));
-  float scale = a.scale * kLog2E;
+  const float factor = a.scale * kLog2E;
   // -inf must stay itself under a scale <= 0, so such scores (and masked ones) are scaled here.
-  const bool masked = a.mask_kind != 0, odd_scale = !(scale > 0.0f && scale < __builtin_inff());
+  const bool masked = a.mask_kind != 0, odd_scale = !(factor > 0.0f && factor < __builtin_inff());
   if (masked) {
-    add_mask(h, i, j0, s, seen, scale);
-    scale = 1.0f;
+    add_mask(h, i, j0, s, seen, a.scale);
   } else if (odd_scale) {
-    for (int64_t j = 0; j < seen; ++j) s[j] *= scale;
-    scale = 1.0f;
+    for (int64_t j = 0; j < seen; ++j) s[j] *= a.scale;
   }
   for (int64_t j = seen; j < padded; ++j) s[j] = kNegInf;
-  return scale;
+  return masked || odd_scale ? kLog2E : factor;
 }
 
 // Turns the scores of query i against keys [j0, j0 + n) into weights, `padded` columns wide, and
@@ -87,12 +85,13 @@ CUVIL_INLINE float mask_row(const Head& h, int64_t i, int64_t j0, float* s, int6
 CUVIL_INLINE float soften_row(const Head& h, int64_t i, int64_t j0, float* s, int64_t n,
                               int64_t padded, RowState* state) {
   const float scale = mask_row(h, i, j0, s, n, padded);
-  const float high = row_max(s, padded) * scale;
+  const float high = row_max(s, padded);
   const float top = high > state->top ? high : state->top;
   // Nothing seen yet: any finite top gives weights 0 and keeps -inf - -inf out.
   const float base = top == kNegInf ? 0.0f : top;
   const float sum = row_weights(s, padded, scale, base);
-  const float keep = state->top == kNegInf ? 0.0f : exp2_nonpositive(splat(state->top - base))[0];
+  const float less = (state->top - base) * scale;
+  const float keep = state->top == kNegInf ? 0.0f : exp2_nonpositive(splat(less))[0];
   state->sum = state->sum * keep + sum;
   state->top = top;
   return keep;

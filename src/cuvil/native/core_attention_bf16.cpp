@@ -38,7 +38,7 @@ struct DotUnit {
   }
 };
 
-#if CUVIL_AMX
+#if CUVIL_AMX && CUVIL_PAIR_ATTENTION
 struct MatrixUnit {
   static void begin() { amx_begin(); }
   static void end() { amx_end(); }
@@ -175,7 +175,7 @@ void attend_on(const AttentionArgs& a) {
 #endif
 
 void attention_bf16(const AttentionArgs& a) {
-#if CUVIL_AMX
+#if CUVIL_AMX && CUVIL_PAIR_ATTENTION
   if (a.q_len >= kFewQueries && amx_ready()) return attend_on<MatrixUnit>(a);
 #endif
 #if CUVIL_PAIR_ATTENTION

@@ -15,10 +15,10 @@ struct PairState {
   struct Parts {
     vi high, low;
   };
-  const int32_t *high, *low;
+  const vi_element *high, *low;
 
   PairState(const Step& s, int64_t row)
-      : high(reinterpret_cast<const int32_t*>(s.parts + row * s.row)), low(high + s.row / 2) {}
+      : high(reinterpret_cast<const vi_element*>(s.parts + row * s.row)), low(high + s.row / 2) {}
   static int64_t steps(int64_t hidden) { return (hidden + 1) / 2; }
   static void split(const float* h, int64_t hidden, float* parts) {
     const int64_t even = hidden + hidden % 2;

@@ -58,7 +58,8 @@ CUVIL_INLINE void store_halves(uint16_t* p, halves h, int64_t n) {
 // Two neighbouring vectors as bf16, in one store.
 CUVIL_INLINE void store_both(uint16_t* p, vf first, vf second) {
 #if CUVIL_VEC_BYTES == 64 && defined(__AVX512BF16__)
-  store(reinterpret_cast<int32_t*>(p), (vi)__builtin_ia32_cvtne2ps2bf16_512(second, first));
+  typedef int32_t both __attribute__((vector_size(64), aligned(2), may_alias));
+  *reinterpret_cast<both*>(p) = (vi)__builtin_ia32_cvtne2ps2bf16_512(second, first);
 #else
   store_halves(p, rounded(first), VL);
   store_halves(p + VL, rounded(second), VL);

@@ -43,21 +43,22 @@ CUVIL_INLINE vf row_max_lanes(const float* s, int64_t n) {
 }
 CUVIL_INLINE float row_max(const float* s, int64_t n) { return max_lanes(row_max_lanes(s, n)); }
 
-// s = 2^(s * scale - top); returns the sum.
+// s = 2^((s - top) * scale); returns the sum. The difference comes first: it is 0 at the top however
+// large that is, where a product that is not rounded would leave what rounding took off the top's.
 CUVIL_INLINE float row_weights(float* s, int64_t n, float scale, float top) {
   vf sum[2] = {};
   const vf c = splat(scale), t = splat(top);
   int64_t j = 0;
   for (; j + 2 * VL <= n; j += 2 * VL) {
-    const vf p = exp2_nonpositive(load(s + j) * c - t);
-    const vf q = exp2_nonpositive(load(s + j + VL) * c - t);
+    const vf p = exp2_nonpositive((load(s + j) - t) * c);
+    const vf q = exp2_nonpositive((load(s + j + VL) - t) * c);
     store(s + j, p);
     store(s + j + VL, q);
     sum[0] += p;
     sum[1] += q;
   }
   if (j < n) {
-    const vf p = exp2_nonpositive(load(s + j) * c - t);
+    const vf p = exp2_nonpositive((load(s + j) - t) * c);
     store(s + j, p);
     sum[0] += p;
   }

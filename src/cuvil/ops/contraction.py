@@ -39,7 +39,7 @@ def product_dtype(types: Sequence[TensorType], attrs: Attrs, name: str) -> DType
 def _may_meet(a: DType, b: DType, out: DType) -> bool:
     """Whether operands of two dtypes have a product in ``out``."""
     if a.is_float and b.is_float:
-        return out == (a if a.size > b.size else b)
+        return a.size != b.size and out == (a if a.size > b.size else b)
     return not a.is_float and not b.is_float
 
 

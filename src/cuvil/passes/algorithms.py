@@ -27,6 +27,7 @@ _PER_BYTE = 3.0
 _EFFICIENCY = 0.9  # of the products at each point, which are many short ones
 DIRECT_IS_FINE = "the direct sum is as fast, or nearly so with smaller weights"
 _GAIN_OF_FIRST, _GAIN_OF_LARGER = 1.2, 1.1  # what larger weights must bring at least
+_RATE_OF_VECTORS = 2.0  # products of bf16 in the time of one of f32, without a matrix unit
 _GAIN_OF_PAIRS = 1.1  # the same for weights of bf16, which are small still
 # Pairs are multiplied so fast that what surrounds them counts: the end of each output, and reading
 # the left operand where few columns share it.
@@ -78,10 +79,11 @@ def best_tile(sizes: Sequence[int], channels: int, out_channels: int) -> int:
 def best_tile_bf16(
     sizes: Sequence[int], channels: int, out_channels: int, pair_rate: float
 ) -> int:
-    """The same where 4 multiplies f32, 2 and 1 multiply bf16 (native/winograd_bf16.hpp)."""
+    """The same where 4 multiplies f32, 2 and 1 multiply bf16 (native/winograd_bf16.hpp); a matrix
+    unit is for the direct sum alone."""
     direct = winograd_cost(1, sizes, channels, out_channels, pair_rate)
     large = winograd_cost(4, sizes, channels, out_channels)
-    small = winograd_cost(2, sizes, channels, out_channels, pair_rate)
+    small = winograd_cost(2, sizes, channels, out_channels, min(pair_rate, _RATE_OF_VECTORS))
     if direct >= _GAIN_OF_FIRST * large and small >= large:
         return 4
     return 2 if direct >= _GAIN_OF_PAIRS * small else 1

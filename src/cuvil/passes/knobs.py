@@ -12,7 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Union
 
-from cuvil.analysis.contraction_views import is_byte_product, is_pair_product
+from cuvil.analysis.contraction_views import (
+    is_byte_product,
+    is_filtered_bf16,
+    is_pair_depthwise,
+    is_pair_product,
+)
 from cuvil.ir.core import Op
 from cuvil.passes.algorithms import WINOGRAD, unfit, winograd_group
 from cuvil.sym.expr import product
@@ -50,8 +55,10 @@ def contraction_of(op: Op) -> Op | None:
     found = [inner for inner in op.regions[0].ops if inner.short in _CONTRACTIONS]
     if len(found) != 1:
         return None
-    narrow = is_pair_product(found[0]) or (found[0].short == "matmul" and is_byte_product(found[0]))
-    return None if narrow else found[0]
+    main = found[0]
+    narrow = is_pair_product(main) or is_filtered_bf16(main) or is_pair_depthwise(main)
+    narrow = narrow or (main.short == "matmul" and is_byte_product(main))
+    return None if narrow else main
 
 
 def algorithm_of(main: Op | None) -> str:

@@ -68,7 +68,8 @@ class PassOptions:
     have versions. ``watch`` is told of each pass. ``composites`` are those that the target computes
     itself; without ``kernels`` nothing is brought into the form of the native ones. With ``codes``
     products of quantised tensors multiply bytes, whatever their sizes. ``pair_rate`` is how many
-    products of bf16 the target makes in the time of one of f32."""
+    products of bf16 the target makes in the time of one of f32, ``panel`` the columns that its
+    products take at once (0: one by one)."""
 
     enable_fusion: bool = True
     fuel: int | None = None
@@ -84,6 +85,7 @@ class PassOptions:
     kernels: bool = True
     codes: bool = False
     pair_rate: float = 1.0
+    panel: int = 32
 
 
 def _required(rule: Rule) -> Rule:
@@ -102,6 +104,7 @@ def _decompositions(kept: frozenset[str]) -> list[Rule]:
 def canonical_passes(options: PassOptions | None = None) -> list[Pass]:
     """captured -> canonical"""
     options = options or PassOptions()
+    native = options.kernels and options.panel > 0
     supported = _rules("fallback", *map(_required, fallback.RULES), *_CLEAN)
     turned = _rules(
         "channels-last", *map(_required, layout.TURN_RULES), *layout.SINK_RULES, *_CLEAN
@@ -115,7 +118,7 @@ def canonical_passes(options: PassOptions | None = None) -> list[Pass]:
         _rules("decompose", *_decompositions(options.composites), *_CLEAN),
         *([turned] if options.kernels else []),
         _rules("fold-weights", *contraction.FOLD_RULES, *layout.SINK_RULES, *_CLEAN),
-        *([_rules("few-channels", *transposed.RULES, *_CLEAN)] if options.kernels else []),
+        *([_rules("few-channels", *transposed.rules(options.panel), *_CLEAN)] if native else []),
         *([] if options.kernels else [_rules("biases", *contraction.BIAS_RULES)]),
         _rules("merge-products", *contraction.MERGE_RULES, *_CLEAN),
         _rules("place-attention", *attention.OUTPUT_RULES, *_CLEAN),

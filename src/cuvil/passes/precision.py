@@ -332,8 +332,9 @@ def divide_by_factor(op: Op, context: Context) -> Outcome:
         return Refusal("something else reads it in f32")
 
     def action(rw: Rewriter) -> list[Value]:
-        scalar = rw.value("constant", value=Weight(np.float32(factor).reshape(1)))
-        wide = rw.value("broadcast", [scalar], shape=op.type.shape)
+        wide = rw.value("constant", value=Weight(np.asarray(factor, np.float32)))
+        if op.type.rank:
+            wide = rw.value("broadcast", [wide], shape=op.type.shape)
         return [rw.value("mul", [op.operands[0], wide])]
 
     return action

@@ -16,13 +16,20 @@ from cuvil.rewrite.rewriter import Rewriter
 from cuvil.rewrite.rule import Context, Outcome, Refusal, Rule, rule
 from cuvil.sym.expr import mul
 
-MOST_COLUMNS = 32
-"""What one panel of the widest target takes: above that the lanes are full either way."""
+
+def rules(columns: int) -> list[Rule]:
+    """The rule, for products of ``columns`` at most: what a panel of the target takes, as above
+    that the lanes are full either way."""
+
+    @rule("transposed-conv-as-product", "conv_transpose")
+    def transposed_as_product(op: Op, context: Context) -> Outcome:
+        """conv_transpose(x, w) {strides = kernel} -> depth_to_space(matmul(x, w)), few channels"""
+        return _as_product(op, columns)
+
+    return [transposed_as_product]
 
 
-@rule("transposed-conv-as-product", "conv_transpose")
-def transposed_as_product(op: Op, context: Context) -> Outcome:
-    """conv_transpose(x, w) {strides = kernel} -> depth_to_space(matmul(x, w)), for few channels"""
+def _as_product(op: Op, columns: int) -> Outcome:
     weight = constant_of(op.operands[1])
     if weight is None or len(op.operands) > 2:
         return Refusal("its weights are not constant, or it has a bias")
@@ -34,15 +41,15 @@ def transposed_as_product(op: Op, context: Context) -> Outcome:
     if any(any(attrs[name]) for name in ("pads_lo", "pads_hi", "output_padding")):
         return Refusal("its output is cut or grown")
     outputs = weight.shape[1]
-    if int(np.prod(kernel)) * outputs > MOST_COLUMNS:
+    if int(np.prod(kernel)) * outputs > columns:
         return Refusal("its channels fill the lanes of a vector")
 
     def action(rw: Rewriter) -> list[Value]:
-        columns = np.moveaxis(weight, 1, -1).reshape(weight.shape[0], -1)
+        matrix = np.moveaxis(weight, 1, -1).reshape(weight.shape[0], -1)
         source = op.operands[1].op
         assert source is not None
         name = source.attrs["value"].name
-        w = rw.value("constant", value=Weight(np.ascontiguousarray(columns), name))
+        w = rw.value("constant", value=Weight(np.ascontiguousarray(matrix), name))
         return [_blocks(rw, rw.value("matmul", [op.operands[0], w]), kernel, outputs)]
 
     return action
@@ -57,6 +64,3 @@ def _blocks(rw: Rewriter, product: Value, kernel: tuple[int, ...], outputs: int)
     beside = rw.value("transpose", [apart], perm=(0, *places, 1 + 2 * axes))
     whole = [mul(size, tap) for size, tap in zip(sizes, kernel, strict=True)]
     return rw.value("reshape", [beside], shape=(n, *whole, outputs))
-
-
-RULES: list[Rule] = [transposed_as_product]

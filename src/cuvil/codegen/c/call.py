@@ -7,6 +7,7 @@ from cuvil.codegen.c.spelling import CWriter
 from cuvil.codegen.kernel import Kernel
 from cuvil.errors import UnsupportedNode, UnsupportedOpError
 from cuvil.ir.core import Op
+from cuvil.ir.types import BF16
 from cuvil.sym.facts import Facts
 
 
@@ -29,5 +30,7 @@ class LibraryCall(Lines):
 
 def refused(op: Op, why: str) -> UnsupportedOpError:
     """What to raise for an op that C has no kernel for."""
-    node = UnsupportedNode(op.name, str(op.operands[0].type.dtype), str(op.loc), why)
+    dtype = op.operands[0].type.dtype
+    way = 'C has products in f32 alone: leave out precision="bf16"' if dtype == BF16 else ""
+    node = UnsupportedNode(op.name, str(dtype), str(op.loc), why, way)
     return UnsupportedOpError([node], stage="codegen")
