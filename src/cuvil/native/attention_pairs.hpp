@@ -75,8 +75,8 @@ CUVIL_INLINE vf short_exp2(vf x) {
   return (vf)__builtin_ia32_scalefps512_mask((lanes)p, (lanes)x, lanes{}, -1, PRESENT_ROUNDING);
 }
 
-// dst = 2^((s - top) * scale) in bf16, n a multiple of 2 VL; returns the sums by lane, of what wasn't
-// rounded yet.
+// dst = 2^((s - top) * scale) in bf16, n a multiple of 2 VL; returns the sums by lane, of what
+// wasn't rounded yet.
 CUVIL_INLINE vf round_weights(char* dst, const float* s, int64_t n, float scale, float top) {
   vf sum[2] = {};
   const vf c = splat(scale), t = splat(top);

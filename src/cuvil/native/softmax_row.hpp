@@ -43,8 +43,8 @@ CUVIL_INLINE vf row_max_lanes(const float* s, int64_t n) {
 }
 CUVIL_INLINE float row_max(const float* s, int64_t n) { return max_lanes(row_max_lanes(s, n)); }
 
-// s = 2^((s - top) * scale); returns the sum. The difference comes first: it is 0 at the top however
-// large that is, where a product that is not rounded would leave what rounding took off the top's.
+// s = 2^((s - top) * scale); returns the sum. The difference comes first: it is 0 at the top
+// however large that is, where a product that is not rounded would leave what rounding took off.
 CUVIL_INLINE float row_weights(float* s, int64_t n, float scale, float top) {
   vf sum[2] = {};
   const vf c = splat(scale), t = splat(top);
