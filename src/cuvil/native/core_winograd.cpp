@@ -4,19 +4,12 @@
 namespace cuvil {
 namespace {
 
-struct FilteredFloats {
+struct FilteredFloats : FloatProducts {
   typedef float Element;
-  static CUVIL_INLINE int64_t steps(int64_t c) { return c; }
   static CUVIL_INLINE vf read(const float* p, int64_t lanes) {
     return lanes == VL ? load(p) : load_n(p, lanes);
   }
   static CUVIL_INLINE float value(float x) { return x; }
-  static CUVIL_INLINE void put(float* row, int64_t k, vf v) { store(row + k, v); }
-  static CUVIL_INLINE vf weight(const float* column, int64_t k) { return load(column + k * NR); }
-  static CUVIL_INLINE void multiply(const TileOperands& a, int64_t mr, const float* b, float* out,
-                                    int64_t cols) {
-    multiply_tile(a, mr, b, out, NR, cols, true);
-  }
 };
 
 }  // namespace

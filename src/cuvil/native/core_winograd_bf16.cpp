@@ -1,4 +1,5 @@
 // Minimal filtering of bf16: what is transformed lies in memory as bf16, sums are f32.
+#include "dot2.hpp"
 #include "halves.hpp"
 #include "tile_bf16.hpp"
 #include "winograd_form.hpp"
@@ -17,15 +18,7 @@ struct Halves {
 };
 
 // Products in f32 of what is widened before its transform: nothing else is rounded.
-struct Widened : Halves {
-  static CUVIL_INLINE int64_t steps(int64_t c) { return c; }
-  static CUVIL_INLINE void put(float* row, int64_t k, vf v) { store(row + k, v); }
-  static CUVIL_INLINE vf weight(const float* column, int64_t k) { return load(column + k * NR); }
-  static CUVIL_INLINE void multiply(const TileOperands& a, int64_t mr, const float* b, float* out,
-                                    int64_t cols) {
-    multiply_tile(a, mr, b, out, NR, cols, true);
-  }
-};
+struct Widened : Halves, FloatProducts {};
 
 // Products of pairs of channels: what is transformed is rounded again.
 struct PairsOf : Halves {
@@ -35,7 +28,7 @@ struct PairsOf : Halves {
   }
   static CUVIL_INLINE vf weight(const float* column, int64_t k) {
     const vi pair = (vi)load(column + k / 2 * NR);
-    return (vf)(k % 2 ? pair & splat(int32_t(0xffff0000u)) : pair << 16);
+    return k % 2 ? later(pair) : earlier(pair);
   }
   static CUVIL_INLINE void multiply(const TileOperands& a, int64_t mr, const float* b, float* out,
                                     int64_t cols) {

@@ -13,6 +13,17 @@
 
 namespace cuvil {
 
+// What a Form has whose products are f32, whatever it reads.
+struct FloatProducts {
+  static CUVIL_INLINE int64_t steps(int64_t c) { return c; }
+  static CUVIL_INLINE void put(float* row, int64_t k, vf v) { store(row + k, v); }
+  static CUVIL_INLINE vf weight(const float* column, int64_t k) { return load(column + k * NR); }
+  static CUVIL_INLINE void multiply(const TileOperands& a, int64_t mr, const float* b, float* out,
+                                    int64_t cols) {
+    multiply_tile(a, mr, b, out, NR, cols, true);
+  }
+};
+
 // The one-dimensional transforms for m outputs. POINTS is m + 2; `tap` gives back a filter's tap
 // from its transformed values (packing.pack_winograd has the forward one).
 template <int OUTPUTS>

@@ -78,6 +78,12 @@ def narrow_matmul(op: Op, context: Context) -> Outcome:
     return action
 
 
+def _paired_channels(rw: Rewriter, op: Op, axis: int) -> Value:
+    """A convolution with its channels last on pairs of them, which are ``axis`` of the weights."""
+    x = _even(rw, _narrow(rw, op.operands[0]), op.operands[0].type.rank - 1)
+    return _product(rw, op, x, axis)
+
+
 @rule("bf16-conv", "conv")
 def narrow_conv(op: Op, context: Context) -> Outcome:
     """conv(x, w) -> conv(cast(x, bf16), bf16 w) {out = f32}, for a constant w"""
@@ -91,12 +97,7 @@ def narrow_conv(op: Op, context: Context) -> Outcome:
         return Refusal("one channel (of a group) makes no pairs")
     if op.attrs["groups"] != 1 and channels % 2:
         return Refusal("a group has an odd number of channels")
-
-    def action(rw: Rewriter) -> list[Value]:
-        x = _even(rw, _narrow(rw, op.operands[0]), op.operands[0].type.rank - 1)
-        return [_product(rw, op, x, 1)]
-
-    return action
+    return lambda rw: [_paired_channels(rw, op, 1)]
 
 
 @rule("bf16-conv-transpose", "conv_transpose")
@@ -112,12 +113,7 @@ def narrow_conv_transpose(op: Op, context: Context) -> Outcome:
     channels, groups = op.operands[1].type.shape[0], op.attrs["groups"]
     if not isinstance(channels, int) or (groups != 1 and channels // groups % 2):
         return Refusal("a group has an odd number of channels")
-
-    def action(rw: Rewriter) -> list[Value]:
-        x = _even(rw, _narrow(rw, op.operands[0]), op.operands[0].type.rank - 1)
-        return [_product(rw, op, x, 0)]
-
-    return action
+    return lambda rw: [_paired_channels(rw, op, 0)]
 
 
 @rule("bf16-depthwise", "conv")
