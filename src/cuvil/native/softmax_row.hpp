@@ -12,22 +12,20 @@ CUVIL_INLINE float max_lanes(vf v) {
   return m;
 }
 
-// 2^x for x <= 0 (or NaN), relative error 2^-23; below 2^-126 it is 0.
+// 2^x for x <= 0 (or NaN), relative error 2^-22; from 2^-126.5 down it is 0: there the exponent
+// that is put together is that of 0.
 CUVIL_INLINE vf exp2_nonpositive(vf x) {
   const vf magic = splat(12582912.0f + 127.0f);  // leaves the biased exponent in the lowest bits
-  const vf low = splat(-126.0f);
-  const vf cut = at_least(x, low);
+  const vf cut = at_least(x, splat(-127.0f));
   const vf t = cut + magic;
   const vf r = cut - (t - magic);
-  vf p = splat(1.5476378e-04f);
-  p = p * r + 1.3400295e-03f;
-  p = p * r + 9.618004e-03f;
-  p = p * r + 5.550328e-02f;
-  p = p * r + 2.402265e-01f;
-  p = p * r + 6.931472e-01f;
+  vf p = splat(1.3269521e-03f);
+  p = p * r + 9.671291e-03f;
+  p = p * r + 5.5507109e-02f;
+  p = p * r + 2.4022247e-01f;
+  p = p * r + 6.9314700e-01f;
   p = p * r + 1.0f;
-  const vf y = p * (vf)((vi)t << 23);
-  return x < low ? vf{} : y;
+  return p * (vf)((vi)t << 23);
 }
 
 // The largest of whole vectors of s, by lane, n a multiple of VL; a NaN is none.

@@ -21,6 +21,7 @@ template <class Arithmetic, int R, int V>
 CUVIL_MULTIPLIES __attribute__((noinline)) void multiply_rows(
     const TileOperands& a, const typename Arithmetic::Packed* b, const TileOutput& o) {
   vf acc[R][V];
+  fetch_residual<R, V>(o);
   Arithmetic::template start<R, V>(acc, o);
   const float* const* table = a.rows;
   constexpr bool FETCHES = R >= FETCHING_ROWS && V * VL == TILE_COLUMNS;

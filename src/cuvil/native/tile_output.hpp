@@ -26,6 +26,20 @@ CUVIL_INLINE void clear(vf (&acc)[R][V]) {
     for (int v = 0; v < V; ++v) acc[i][v] = vf{};
 }
 
+// The compiler would load the residual's rows all at once, for which registers don't suffice.
+CUVIL_INLINE void keep_loads_apart() { __asm__ volatile("" ::: "memory"); }
+
+// Has the residual come near while the tile computes: it often lies where a load takes long.
+template <int R, int V>
+CUVIL_INLINE void fetch_residual(const TileOutput& o) {
+  if (!o.finish || !o.finish->residual) return;
+  const float* row = o.finish->residual;
+#pragma clang loop unroll(disable)
+  for (int i = 0; i < R; ++i, row += o.ld)
+#pragma unroll
+    for (int v = 0; v < V * VL; v += 16) __builtin_prefetch(row + v);
+}
+
 template <int R, int V>
 CUVIL_INLINE void add_terms(vf (&acc)[R][V], const TileOutput& o) {
   const Finish& f = *o.finish;
@@ -38,10 +52,13 @@ CUVIL_INLINE void add_terms(vf (&acc)[R][V], const TileOutput& o) {
     }
   }
   if (f.residual) {
+    const float* row = f.residual;
 #pragma unroll
-    for (int i = 0; i < R; ++i)
+    for (int i = 0; i < R; ++i, row += o.ld) {
 #pragma unroll
-      for (int v = 0; v < V; ++v) acc[i][v] += load_within<V>(f.residual + i * o.ld, v, o.tail);
+      for (int v = 0; v < V; ++v) acc[i][v] += load_within<V>(row, v, o.tail);
+      keep_loads_apart();
+    }
   }
 }
 
@@ -62,19 +79,21 @@ CUVIL_INLINE void store_tile(vf (&acc)[R][V], const TileOutput& o) {
     add_terms<R, V>(acc, o);
     clamp<R, V>(acc, *o.finish);
   }
+  float* row = o.out;
+  const int64_t ld = o.ld;  // a copy, which the stores can't change
   if (o.tail == VL) {
 #pragma unroll
-    for (int i = 0; i < R; ++i)
+    for (int i = 0; i < R; ++i, row += ld)
 #pragma unroll
-      for (int v = 0; v < V; ++v) store(o.out + i * o.ld + v * VL, acc[i][v]);
+      for (int v = 0; v < V; ++v) store(row + v * VL, acc[i][v]);
     return;
   }
+  const int64_t tail = o.tail;
 #pragma unroll
-  for (int i = 0; i < R; ++i) {
-    float* row = o.out + i * o.ld;
+  for (int i = 0; i < R; ++i, row += ld) {
 #pragma unroll
     for (int v = 0; v + 1 < V; ++v) store(row + v * VL, acc[i][v]);
-    store_n(row + (V - 1) * VL, acc[i][V - 1], o.tail);
+    store_n(row + (V - 1) * VL, acc[i][V - 1], tail);
   }
 }
 
