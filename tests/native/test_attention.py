@@ -270,6 +270,15 @@ def test_rows_of_nan_weights_count_as_zero(lib: ctypes.CDLL, q_len: int) -> None
     check(lib, case)
 
 
+@pytest.mark.parametrize("q_len", [2, 3, 16, 70])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_values_of_later_keys(lib: ctypes.CDLL, q_len: int, bad: float) -> None:
+    case = make(2, 4, q_len, 70, 20, kv_heads=2, causal=True)
+    case.v[0, 1, q_len // 2, 17] = bad
+    case.v[1, 0, 69, 2] = bad
+    check(lib, case)
+
+
 @pytest.mark.parametrize("key_block", [32, 96, 768])
 def test_key_blocks(lib: ctypes.CDLL, key_block: int) -> None:
     check(lib, make(1, 2, 20, 700, 24), key_block=key_block)

@@ -155,6 +155,34 @@ struct Unit {
   }
 };
 
+// Whether all values of keys from `first` on are finite: only then 0 times them is 0.
+inline bool finite_values(const Head& h, int64_t first) {
+  const AttentionArgs& a = h.args;
+  vf sum = {};
+  for (int64_t j = first; j < a.kv_len; ++j) {
+    const float* row = h.v + j * a.v_row;
+    int64_t c = 0;
+    for (; c + VL <= a.v_dim; c += VL) sum += load(row + c) * 0.0f;
+    if (c < a.v_dim) sum += load_n(row + c, a.v_dim - c) * 0.0f;
+  }
+  return sum_lanes(sum) == 0.0f;
+}
+
+// Keys that are later than a query weigh 0 in its row of softmax(...) v, which makes NaN of Inf and
+// NaN. The tiles leave most of them out.
+inline void weigh_later_keys(const AttentionArgs& a, const Plan& plan, const Unit& u) {
+  const Head shared(a, u.batch, u.head);
+  const int64_t first = shared.visible(u.begin);
+  if (first >= a.kv_len || finite_values(shared, first)) return;
+  for (int64_t g = 0; g < plan.group; ++g) {
+    const Head h(a, u.batch, u.head + g);
+    for (int64_t i = u.begin; i < u.end; ++i)
+      for (int64_t j = h.visible(i); j < a.kv_len; ++j)
+        for (int64_t c = 0; c < a.v_dim; ++c)
+          h.out[i * a.out_row + c] += 0.0f * h.v[j * a.v_row + c];
+  }
+}
+
 // Calls attend(plan, unit, thread) for all units.
 template <class Attend>
 void attend_all(const AttentionArgs& a, const Attend& attend) {
@@ -165,7 +193,11 @@ void attend_all(const AttentionArgs& a, const Attend& attend) {
   const int64_t work = a.q_len * a.kv_len * (a.head_dim + a.v_dim) * plan.group / plan.parts;
   const int64_t grain = max64(1, (int64_t(1) << 18) / max64(1, work));
   parallel_for(a.pool, units, grain, [&](int64_t begin, int64_t end, int32_t thread) {
-    for (int64_t u = begin; u < end; ++u) attend(plan, u, thread);
+    for (int64_t u = begin; u < end; ++u) {
+      const Unit unit(a, plan, u);
+      attend(plan, unit, thread);
+      weigh_later_keys(a, plan, unit);
+    }
   });
 }
 

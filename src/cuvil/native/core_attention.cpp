@@ -202,9 +202,8 @@ void attend_row(const Head& h, const Workspace& w, int64_t i) {
   if (a.zero_nan_rows && has_nan_weights(a, state)) weigh_nothing(h, i);
 }
 
-void attend_unit(const AttentionArgs& a, const Plan& plan, int64_t unit, int32_t thread) {
+void attend_unit(const AttentionArgs& a, const Plan& plan, const Unit& u, int32_t thread) {
   const Workspace w(a, thread);
-  const Unit u(a, plan, unit);
   if (!plan.direct) {
     const Head h(a, u.batch, u.head);
     const int64_t keys = h.visible(u.end - 1);
@@ -226,8 +225,8 @@ void attend_unit(const AttentionArgs& a, const Plan& plan, int64_t unit, int32_t
 }  // namespace
 
 void attention_f32(const AttentionArgs& a) {
-  attend_all(a, [&](const Plan& plan, int64_t unit, int32_t thread) {
-    attend_unit(a, plan, unit, thread);
+  attend_all(a, [&](const Plan& plan, const Unit& u, int32_t thread) {
+    attend_unit(a, plan, u, thread);
   });
 }
 

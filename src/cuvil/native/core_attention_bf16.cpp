@@ -146,9 +146,8 @@ void attend_pair_tile(const Head& h, const PairSpace& w, int64_t i0, int64_t mr)
 }
 
 template <class On>
-void attend_pair_unit(const AttentionArgs& a, const Plan& plan, int64_t unit, int32_t thread) {
+void attend_pair_unit(const AttentionArgs& a, const Plan& plan, const Unit& u, int32_t thread) {
   const PairSpace w(a, thread);
-  const Unit u(a, plan, unit);
   const Head shared(a, u.batch, u.head);
   const int64_t keys = shared.visible(u.end - 1);
   pack_key_pairs(w.keys, shared.k, a.k_row, keys, a.head_dim);
@@ -166,8 +165,8 @@ void attend_pair_unit(const AttentionArgs& a, const Plan& plan, int64_t unit, in
 
 template <class On>
 void attend_on(const AttentionArgs& a) {
-  attend_all(a, [&](const Plan& plan, int64_t unit, int32_t thread) {
-    attend_pair_unit<On>(a, plan, unit, thread);
+  attend_all(a, [&](const Plan& plan, const Unit& u, int32_t thread) {
+    attend_pair_unit<On>(a, plan, u, thread);
   });
 }
 
