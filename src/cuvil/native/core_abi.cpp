@@ -206,7 +206,9 @@ int32_t cuvil_create_variant(const char* variant, const void* weights, uint64_t 
     return message.fail(CUVIL_E_CPU);
   }
   if (!code) {
-    message << "the model has no code '" << variant << "'";
+    message << "the model has no code '" << variant << "'; it has";
+    for (int32_t i = 0; i < tables.variant_count; ++i)
+      message << (i ? ", '" : " '") << tables.variants[i].name << "'";
     return message.fail(CUVIL_E_ARGUMENT);
   }
   if (weights_bytes != tables.weights_bytes || (weights_bytes > 0 && !weights)) {
