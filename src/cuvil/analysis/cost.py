@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from cuvil.analysis.contraction_views import is_depthwise
 from cuvil.ir.core import Op, Value
 from cuvil.ops.registry import registry
 from cuvil.sym.expr import Dim, add, floordiv, minimum, mul
@@ -90,8 +91,14 @@ def _dtype(inner: Iterable[Op], op: Op) -> str:
     for candidate in inner:
         definition = registry().get(candidate.name)
         if definition is not None and definition.fusion == "contraction":
-            return str(candidate.operands[0].type.dtype)
+            return _multiplied(candidate)
     return str(op.results[0].type.dtype) if op.results else ""
+
+
+def _multiplied(op: Op) -> str:
+    """The dtype of a contraction's products. Depthwise convolutions widen what they read."""
+    dtype = "bf16" if op.attrs.get("narrow") else str(op.operands[0].type.dtype)
+    return "f32" if dtype == "bf16" and is_depthwise(op) else dtype
 
 
 def _read(op: Op) -> dict[int, tuple[Value, Dim]]:

@@ -1,11 +1,31 @@
 // Recording of slices, and loops that run at the machine's limits, to measure these.
 #include "profile.hpp"
 
+#include "dot2.hpp"
 #include "os.hpp"
+#include "tile_amx.hpp"
 #include "vec.hpp"
+#if CUVIL_LANE_PRODUCTS
+#include "lanes_arm.hpp"
+#endif
 
 namespace cuvil {
 namespace {
+
+#if CUVIL_LANE_PRODUCTS
+constexpr bool kPairs = PairLanes::PASSES == 1;
+template <class Word>
+CUVIL_INLINE vf add_pairs(vf sum, Word a, Word b) {
+  if constexpr (kPairs) return PairLanes().add<0>(sum, a, (vf)b);
+  return sum;
+}
+#else
+constexpr bool kPairs = CUVIL_PAIR_PRODUCTS;
+CUVIL_INLINE vf add_pairs(vf sum, vi a, vi b) { return dot2(sum, a, b); }
+#endif
+
+// Enough chains for two units of latency 4 to 6, and few enough for 16 registers.
+constexpr int64_t kChains = 12, kSteps = 8;
 
 cuvil_profile_slice* slices = nullptr;
 int64_t capacity = 0;
@@ -58,8 +78,6 @@ uint64_t cuvil_profile_ticks(void) { return cuvil::now(); }
 
 int64_t cuvil_profile_multiply(int64_t rounds) {
   using namespace cuvil;
-  // Enough chains for two units of latency 4 to 6, and few enough for 16 registers.
-  constexpr int64_t kChains = 12, kSteps = 8;
   volatile float half = 0.5f;  // x / 2 + 1 / 2: stays near 1, and no compiler knows it
   const vf a = splat(half), b = splat(half);
   vf sum[kChains];
@@ -72,6 +90,35 @@ int64_t cuvil_profile_multiply(int64_t rounds) {
   for (int64_t i = 1; i < kChains; ++i) total += sum[i];
   half = total[0];
   return rounds * kSteps * kChains * VL * 2;
+}
+
+int64_t cuvil_profile_multiply_pairs(int64_t rounds) {
+  using namespace cuvil;
+#if CUVIL_AMX
+  if (amx_ready()) {
+    amx_begin();
+    for (int64_t round = 0; round < rounds; ++round) {
+      __builtin_ia32_tdpbf16ps(0, 4, 6);
+      __builtin_ia32_tdpbf16ps(1, 4, 7);
+      __builtin_ia32_tdpbf16ps(2, 5, 6);
+      __builtin_ia32_tdpbf16ps(3, 5, 7);
+    }
+    amx_end();
+    return rounds * 4 * (16 * 16 * 32 * 2);
+  }
+#endif
+  if (!kPairs) return cuvil_profile_multiply(rounds);
+  volatile int32_t ones = 0x3f803f80;  // two bf16
+  const vi a = splat(int32_t(ones)), b = splat(int32_t(ones));
+  vf sum[kChains] = {};
+  for (int64_t round = 0; round < rounds; ++round) {
+    for (int64_t step = 0; step < kSteps; ++step)
+      for (int64_t i = 0; i < kChains; ++i) sum[i] = add_pairs(sum[i], a, b);
+  }
+  vf total = sum[0];
+  for (int64_t i = 1; i < kChains; ++i) total += sum[i];
+  ones = int32_t(total[0]);
+  return rounds * kSteps * kChains * VL * 4;
 }
 
 int64_t cuvil_profile_read(const int32_t* data, int64_t bytes, int64_t rounds) {

@@ -21,6 +21,8 @@ CUVIL_PROFILE_API uint64_t cuvil_profile_ticks(void);
 
 // Multiplies and adds at the rate that this machine can; returns the number of operations.
 CUVIL_PROFILE_API int64_t cuvil_profile_multiply(int64_t rounds);
+// The same with bf16 that are added up in f32, where the machine has instructions for it.
+CUVIL_PROFILE_API int64_t cuvil_profile_multiply_pairs(int64_t rounds);
 // Reads `bytes` (whole multiples of 1 KB) that many times; the result is of no interest.
 CUVIL_PROFILE_API int64_t cuvil_profile_read(const int32_t* data, int64_t bytes, int64_t rounds);
 }

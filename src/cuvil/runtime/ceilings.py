@@ -32,11 +32,12 @@ _LEVELS = ("L2", "L3", "DRAM")
 @dataclass(frozen=True)
 class Ceilings:
     """For ``threads`` threads together: ``flops`` f32 operations a second (multiplies and adds),
-    ``read`` bytes a second and ``sizes`` bytes (of one core, or shared) by level: "L2", "L3",
+    ``pair_flops`` those with bf16 that are added up in f32, ``read`` bytes a second and ``sizes`` bytes (of one core, or shared) by level: "L2", "L3",
     "DRAM", which has no size."""
 
     threads: int
     flops: float
+    pair_flops: float
     read: Mapping[str, float]
     sizes: Mapping[str, int]
 
@@ -49,11 +50,12 @@ class Ceilings:
         return "L3" if size <= self.sizes["L3"] else "DRAM"
 
     def peak(self, dtype: str) -> float | None:
-        """Operations a second in a dtype: half for f64, f32's for what is computed in f32, None
-        where nothing was measured."""
-        if dtype == "f64":
-            return self.flops / 2
-        return self.flops if dtype in ("f32", "f16", "bf16") else None
+        """Operations a second in a dtype: half for f64, f32's for f16, which is computed in it,
+        None where nothing was measured."""
+        rates = {
+            "f64": self.flops / 2, "f32": self.flops, "f16": self.flops, "bf16": self.pair_flops
+        }
+        return rates.get(dtype)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data."""
@@ -74,7 +76,7 @@ def ceilings_of(
     found = known[name]
     read = {level: float(found["read"][level]) for level in _LEVELS}
     sizes = {level: int(found["sizes"][level]) for level in _LEVELS[:-1]}
-    return Ceilings(threads, float(found["flops"]), read, sizes)
+    return Ceilings(threads, float(found["flops"]), float(found["pair_flops"]), read, sizes)
 
 
 def measure(functions: Any, caches: tuple[int, int], threads: int) -> Ceilings:
@@ -82,7 +84,10 @@ def measure(functions: Any, caches: tuple[int, int], threads: int) -> Ceilings:
     l2 = caches[0] or 512 << 10
     l3 = max(caches[1], 4 * l2)
     sizes = {"L2": l2, "L3": l3}
-    flops = _rate(threads, [lambda rounds: int(functions.cuvil_profile_multiply(rounds))] * threads)
+    flops, pairs = (
+        _rate(threads, [lambda rounds, multiply=multiply: int(multiply(rounds))] * threads)
+        for multiply in (functions.cuvil_profile_multiply, functions.cuvil_profile_multiply_pairs)
+    )
     asked = {"L2": l2 // 2, "L3": min(l3 // 2, 8 * l2), "DRAM": min(max(3 * l3, 1 << 27), _LARGEST)}
     read = {}
     for level, size in asked.items():
@@ -90,7 +95,7 @@ def measure(functions: Any, caches: tuple[int, int], threads: int) -> Ceilings:
         far = level == "DRAM"  # one round each: a second one would find it in a cache
         loops = [_reader(functions, each, _WINDOW if far else each) for _ in range(threads)]
         read[level] = _rate(threads, loops, 1 if far else None)
-    return Ceilings(threads, flops, read, sizes)
+    return Ceilings(threads, flops, max(flops, pairs), read, sizes)
 
 
 def _reader(functions: Any, size: int, window: int) -> Callable[[int], int]:
@@ -159,6 +164,7 @@ def _read(path: Path) -> dict[str, Any]:
             name: entry
             for name, entry in found.items()
             if float(entry["flops"]) > 0
+            and float(entry["pair_flops"]) > 0
             and all(float(entry["read"][level]) > 0 for level in _LEVELS)
             and all(int(entry["sizes"][level]) > 0 for level in _LEVELS[:-1])
         }

@@ -157,7 +157,7 @@ class Profile:
         reads = ", ".join(f"{level} {rate / 1e9:.0f}" for level, rate in c.read.items())
         least = f"{time_text(self.seconds)} a call, the least of {self.runs}"
         kernels = f"kernels {time_text(self.kernel_seconds)}, outside them {time_text(self.rest)}"
-        peak = f"{c.flops / 1e9:.0f} GFLOP/s f32"
+        peak = f"{c.flops / 1e9:.0f} GFLOP/s f32, {c.pair_flops / 1e9:.0f} bf16"
         at = f"{self.model} at {self.inputs or 'no inputs'}"
         return [
             f"{at}, {counted(self.threads, 'thread')}: {least}; {kernels}",

@@ -37,6 +37,7 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "cuvil_profile_count": (_I64, ()),
     "cuvil_profile_ticks": (_U64, ()),
     "cuvil_profile_multiply": (_I64, (_I64,)),
+    "cuvil_profile_multiply_pairs": (_I64, (_I64,)),
     "cuvil_profile_read": (_I64, (_POINTER, _I64, _I64)),
 }
 
