@@ -24,7 +24,8 @@ from tests.e2e.models import compile_convnet, compile_transformer, images, trans
 from tests.frontends.onnx_models import FLOAT, model, node
 
 QUICK: dict[str, Any] = {"threads": 1, "verify": False}
-FAST = Ceilings(1, 100e9, 200e9, {"L2": 100e9, "L3": 50e9, "DRAM": 10e9}, {"L2": 1 << 20, "L3": 1 << 24})
+READ = {"L2": 100e9, "L3": 50e9, "DRAM": 10e9}
+FAST = Ceilings(1, 100e9, 200e9, READ, {"L2": 1 << 20, "L3": 1 << 24})
 
 
 @pytest.fixture(autouse=True)

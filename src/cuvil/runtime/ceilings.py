@@ -32,8 +32,9 @@ _LEVELS = ("L2", "L3", "DRAM")
 @dataclass(frozen=True)
 class Ceilings:
     """For ``threads`` threads together: ``flops`` f32 operations a second (multiplies and adds),
-    ``pair_flops`` those with bf16 that are added up in f32, ``read`` bytes a second and ``sizes`` bytes (of one core, or shared) by level: "L2", "L3",
-    "DRAM", which has no size."""
+    ``pair_flops`` those with bf16 that are added up in f32; by level ("L2", "L3", "DRAM") bytes
+    a second in ``read``, bytes of one core's or a shared cache in ``sizes``, which "DRAM" hasn't.
+    """
 
     threads: int
     flops: float
@@ -84,10 +85,8 @@ def measure(functions: Any, caches: tuple[int, int], threads: int) -> Ceilings:
     l2 = caches[0] or 512 << 10
     l3 = max(caches[1], 4 * l2)
     sizes = {"L2": l2, "L3": l3}
-    flops, pairs = (
-        _rate(threads, [lambda rounds, multiply=multiply: int(multiply(rounds))] * threads)
-        for multiply in (functions.cuvil_profile_multiply, functions.cuvil_profile_multiply_pairs)
-    )
+    flops = _rate(threads, [_multiplier(functions.cuvil_profile_multiply)] * threads)
+    pairs = _rate(threads, [_multiplier(functions.cuvil_profile_multiply_pairs)] * threads)
     asked = {"L2": l2 // 2, "L3": min(l3 // 2, 8 * l2), "DRAM": min(max(3 * l3, 1 << 27), _LARGEST)}
     read = {}
     for level, size in asked.items():
@@ -96,6 +95,10 @@ def measure(functions: Any, caches: tuple[int, int], threads: int) -> Ceilings:
         loops = [_reader(functions, each, _WINDOW if far else each) for _ in range(threads)]
         read[level] = _rate(threads, loops, 1 if far else None)
     return Ceilings(threads, flops, max(flops, pairs), read, sizes)
+
+
+def _multiplier(multiply: Callable[[int], Any]) -> Callable[[int], int]:
+    return lambda rounds: int(multiply(rounds))
 
 
 def _reader(functions: Any, size: int, window: int) -> Callable[[int], int]:
