@@ -139,8 +139,9 @@ def _only_input(model: Any) -> str:
 
 def _capture_torch(request: CompileRequest) -> Captured:
     from cuvil.frontends.torch_export import capture_torch
+    from cuvil.frontends.torch_export.by_name import in_call_order
     from cuvil.frontends.torch_export.program import load_path
-    from cuvil.frontends.torch_export.source import TorchSource, as_tensors, zeros
+    from cuvil.frontends.torch_export.source import TorchSource, as_tensors
 
     model = request.model
     if isinstance(model, (str, os.PathLike)):
@@ -149,20 +150,17 @@ def _capture_torch(request: CompileRequest) -> Captured:
     kwargs: dict[str, Any] = {}
     dynamic = request.dynamic_dims
     names = None
-    if request.specs is not None:
-        table = {}
-        tensors = []
-        for name, dtype, shape in request.specs:
-            sizes, axes = sizes_and_names(shape)
-            tensors.append(zeros(sizes, dtype or "float32"))
-            table[name] = axes
-        if request.input_spec is not None:
-            names = [name for name, _, _ in request.specs]
-        args = tuple(tensors)
-        if any(table.values()):
-            if dynamic is not None:
-                raise InputError("name dynamic dims in the spec or in dynamic_dims, not in both")
-            dynamic = list(table.values())
+    if request.input_spec is not None:
+        specs, as_keywords = in_call_order(model, request.specs or [])
+        if as_keywords:
+            kwargs = {name: _zeros(dtype, shape) for name, dtype, shape in specs}
+        else:
+            args = tuple(_zeros(dtype, shape) for _, dtype, shape in specs)
+            names = [name for name, _, _ in specs]
+        dynamic = _dims_of_specs(specs, dynamic)
+    elif request.input_shape is not None:
+        args = (_zeros(None, request.input_shape),)
+        dynamic = _dims_of_specs(request.specs or [], dynamic)
     elif isinstance(request.example_inputs, Mapping):
         kwargs = as_tensors(dict(request.example_inputs))
     elif request.example_inputs is not None:
@@ -173,3 +171,24 @@ def _capture_torch(request: CompileRequest) -> Captured:
     checked = bool(module.source.get("unchecked"))
     source = TorchSource(model, args, kwargs, module.main.input_names, outputs, checked)
     return Captured(module, source.run, source.examples, source, source.settled, source.exact)
+
+
+def _zeros(dtype: str | None, shape: Sequence[Any]) -> Any:
+    """An example of such an input, with some size for each name."""
+    from cuvil.frontends.torch_export.source import zeros
+
+    return zeros(sizes_and_names(tuple(shape))[0], dtype or "float32")
+
+
+def _dims_of_specs(specs: Sequence[tuple[str, str | None, Any]], dynamic: Any) -> Any:
+    """``dynamic``, or the names in the specs' shapes, an entry an input."""
+    axes = [sizes_and_names(shape)[1] for _, _, shape in specs]
+    if not any(axes):
+        return dynamic
+    if dynamic is not None:
+        raise InputError(
+            "some dims have names in the shapes, and dynamic dims (dynamic_dims, --dynamic) are "
+            "given as well",
+            hint='use one of the two; bound a dim that is named in a shape by a constraint: "h <= 64"',
+        )
+    return axes

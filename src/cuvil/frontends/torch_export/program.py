@@ -213,7 +213,7 @@ def trace_module(
     if len(names) != len(builder.leaves):
         tensors = counted(len(builder.leaves), "input tensor")
         raise InputError(f"{counted(len(names), 'input name')} for {tensors}")
-    spec = parse_dynamic(dynamic, names, [t.dim() for t in builder.leaves])
+    spec = parse_dynamic(dynamic, names, [t.shape for t in builder.leaves])
     sizes = choose_sizes(builder.leaves, spec, constraints)
     examples = resized(builder.leaves, spec.axes, sizes)
     flat = _Flat(model, tree, original)
@@ -329,12 +329,17 @@ def load_path(path: str | Path) -> ExportedProgram | torch.jit.ScriptModule:
     return load_program(path) if str(path).lower().endswith(".pt2") else load_script(path)
 
 
+def user_inputs(program: ExportedProgram) -> list[Any]:
+    """The signature's entries of inputs that a caller gives."""
+    specs = program.graph_signature.input_specs
+    return [s for s in specs if s.kind.name == "USER_INPUT"]
+
+
 def adopt_program(
     program: ExportedProgram, dynamic: Any, input_names: Sequence[str] | None
 ) -> Traced:
     """Take a program exported elsewhere as it is; ``dynamic`` names its symbolic dims."""
-    specs = program.graph_signature.input_specs
-    users = [s for s in specs if s.kind.name == "USER_INPUT"]
+    users = user_inputs(program)
     names: list[str] = []
     examples: list[torch.Tensor] = []
     nodes = {n.name: n for n in program.graph.nodes if n.op == "placeholder"}
@@ -354,7 +359,7 @@ def adopt_program(
             tensors = counted(len(names), "input tensor")
             raise InputError(f"{counted(len(input_names), 'input name')} for {tensors}")
         names = list(input_names)
-    spec = parse_dynamic(dynamic, names, [t.dim() for t in examples])
+    spec = parse_dynamic(dynamic, names, [t.shape for t in examples])
     rest = iter(leaves)
     call: dict[str, Any] = {
         "input_tree": tree_of_spec(program.call_spec.in_spec, lambda: next(rest)),

@@ -38,19 +38,23 @@ class DynamicSpec:
         return {name: self.origin(name) for name in self.bounds}
 
 
-def parse_dynamic(dynamic: Any, names: Sequence[str], ranks: Sequence[int]) -> DynamicSpec:
+def parse_dynamic(
+    dynamic: Any, names: Sequence[str], shapes: Sequence[Sequence[Any]]
+) -> DynamicSpec:
     """Read ``dynamic``: None; names of the leading dims of every input (``["batch"]``); a dict by
     input name; or one entry an input. An entry is a dict by axis or a sequence by axis; a dim is
-    a name, an expression (``"2 * seq"``), a cuvil.Dim, a torch.export.Dim, or True/AUTO.
+    a name, an expression (``"2 * seq"``), a cuvil.Dim, a torch.export.Dim, or True/AUTO; static
+    are None, False and the number that the size is in ``shapes``, those of the examples.
 
-    Raises InputError for an unknown input or an axis outside the rank, ShapeConstraintError for
-    bounds that contradict one another.
+    Raises InputError for an unknown input, an axis outside the rank or another number,
+    ShapeConstraintError for bounds that contradict one another.
     """
     bounds: Bounds = {}
     tables: list[dict[int, Dim]] = [{} for _ in names]
     given: dict[str, tuple[str, ...]] = {}
     for index, entry in _by_input(dynamic, names):
-        for axis, item in _by_axis(entry, names[index], ranks[index]):
+        for axis, item in _by_axis(entry, names[index], len(shapes[index])):
+            _check_size(item, shapes[index][axis], f"axis {axis} of {names[index]!r}")
             before = dict(bounds)
             dim = _dim(item, f"{names[index]}_{axis}", bounds)
             if dim is None:
@@ -138,6 +142,16 @@ def _by_axis(entry: Any, name: str, rank: int) -> list[tuple[int, Any]]:
             )
         out.append((axis % rank, item))
     return out
+
+
+def _check_size(item: Any, size: Any, axis: str) -> None:
+    """Raise InputError for a number that isn't the example's size."""
+    if type(item) is int and not (isinstance(size, int) and item == size):
+        raise InputError(
+            f"dynamic_dims has the number {item} for {axis}, which is {size} in the example",
+            hint='give a name, such as "batch", for a size that varies; leave the axis out, or '
+            "change the example, for one that doesn't",
+        )
 
 
 def _dim(item: Any, automatic: str, bounds: Bounds) -> Dim | None:
