@@ -40,16 +40,19 @@ class Options:
         return Options(cache_dir.absolute(), threads_of_environment(env))
 
 
+MOST_THREADS = 1024
+
+
 def threads_of_environment(environ: Mapping[str, str] | None = None) -> int | None:
     """CUVIL_THREADS, None where it is not set.
 
-    Raises InputError if it is not a whole number of at least 1.
+    Raises InputError if it is not a whole number from 1 to MOST_THREADS.
     """
     env = os.environ if environ is None else environ
     text = env.get("CUVIL_THREADS", "").strip()
-    if text and (not text.isascii() or not text.isdigit() or int(text) < 1):
+    if text and (not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MOST_THREADS):
         raise InputError(
-            f"CUVIL_THREADS is {text!r}", hint="set it to a whole number of at least 1"
+            f"CUVIL_THREADS is {text!r}", hint=f"set it to a whole number from 1 to {MOST_THREADS}"
         )
     return int(text) if text else None
 

@@ -141,6 +141,6 @@ def test_options_come_from_the_environment() -> None:
     assert read({}).cache_dir == Path.home() / ".cache" / "cuvil"
     assert read({"CUVIL_THREADS": " 3 "}).threads == 3
     assert read({"CUVIL_THREADS": ""}).threads is None
-    for bad in ("0", "-1", "two", "1.5", "²"):
+    for bad in ("0", "-1", "two", "1.5", "²", "1025"):
         with pytest.raises(InputError, match="CUVIL_THREADS is"):
             read({"CUVIL_THREADS": bad})

@@ -87,14 +87,31 @@ def test_a_peer_that_is_missing_or_fails_says_why(monkeypatch: pytest.MonkeyPatc
     assert found.latencies[0].times is not None
 
 
+def test_a_peer_that_is_not_installed_is_named_the_same_in_both_tables(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    absent = Peer("absent", "nowhere", "a_package_that_nobody_has", "onnx", ("its-name",))
+    monkeypatch.setattr("cuvil.integrations.bench.compare.PEERS", {**PEERS, "absent": absent})
+    found = benchmark(compiled(), ["absent"], [1], [inputs()], 0.01)
+    said = "a_package_that_nobody_has is not installed (pip install its-name)"
+    assert found.latencies[1].missing == said
+    assert found.deployments[1].missing == f"in a process of its own: {said}"
+
+
 def test_the_verb(cuvil_cli: Call, package: Path) -> None:
     few = ("--seconds", "0.02", "--no-deployment")
     ran = cuvil_cli("bench", str(package), "--at", "n=2", "--at", "n=8", *few, "--json")
     assert ran.code == 0
     assert [x["inputs"] for x in ran.json["latencies"]] == ["x[2, 6]", "x[8, 6]"]
     dynamic = ("--dynamic", "x:0=n:1..8")
-    text = cuvil_cli("bench", "net.onnx", *dynamic, "--against", "onnxruntime", *few)
+    asked = (*dynamic, "--at", "n=2", "--against", "onnxruntime")
+    text = cuvil_cli("bench", "net.onnx", *asked, *few)
     assert text.code == 0 and "onnxruntime" in text.out and "against" in text.out
+    assert "not asked for" not in text.out
+    open_sizes = cuvil_cli("bench", str(package), "--against", "none", *few)
+    assert "sizes that were not asked for: n=" in open_sizes.out and "--at n=..." in open_sizes.out
+    many = cuvil_cli("bench", "net.onnx", "--against", "none", "--threads", "5000", *few)
+    assert many.code == 2 and "threads is 5000" in many.err and "InputError" not in many.err
     beside = cuvil_cli("bench", str(package), "--against", "onnxruntime", *few)
     assert beside.code == 2 and "peers need the model" in beside.err
 

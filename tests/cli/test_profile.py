@@ -28,6 +28,11 @@ def test_bench_and_inspect_show_each_kernel(cuvil_cli: Call, place: Path) -> Non
     assert sum(e.get("cat") == "kernel" for e in events) >= len(kernels)
 
 
+def test_what_has_no_clock_is_refused(cuvil_cli: Call) -> None:
+    ran = cuvil_cli("compile", "net.onnx", *DYNAMIC, "--instrument", "-o", "net.onnx.c")
+    assert ran.code == 3 and "for c has no clock" in ran.err, ran.err
+
+
 def test_an_artifact_is_profiled_if_it_was_instrumented(cuvil_cli: Call, package: Path) -> None:
     refused = cuvil_cli("inspect", str(package), "--profile")
     assert refused.code == 2 and "--instrument" in refused.err

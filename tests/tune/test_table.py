@@ -21,6 +21,7 @@ TABLE = TuningTable("A CPU", "x86_64 v4", 2, (FOUND, Found("cd34", {})))
 def test_a_table_is_read_as_it_was_written() -> None:
     tree = json.loads(json.dumps(TABLE.as_dict()))
     assert read_table(tree) == TABLE
+    assert read_table({"output": "net.cuvilpkg", "tuning": tree}) == TABLE  # a compile's report
     assert TABLE.choices == {"ab12": {"group": 14}}
     assert TABLE.of({"cd34"}).kernels == (Found("cd34", {}),)
 

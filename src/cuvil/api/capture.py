@@ -187,8 +187,8 @@ def _dims_of_specs(specs: Sequence[tuple[str, str | None, Any]], dynamic: Any) -
         return dynamic
     if dynamic is not None:
         raise InputError(
-            "some dims have names in the shapes, and dynamic dims (dynamic_dims, --dynamic) are "
-            "given as well",
-            hint='use one of the two; bound a dim that is named in a shape by a constraint: "h <= 64"',
+            "some dims have names in the shapes, and dynamic_dims (--dynamic) is given as well",
+            hint="use one of the two; a dim that is named in a shape is bounded by a constraint: "
+            '"h <= 64"',
         )
     return axes

@@ -85,6 +85,11 @@ class Compiler:
             options = replace(options, jobs=int(request.options["jobs"]))
         self.options = options
         self.target: Target = with_budgets(find_target(request.target), request.options)
+        if request.options.get("profile") and self.target.kind != "library":
+            raise TargetError(
+                f"what is built for {self.target.name} has no clock for its kernels",
+                hint="leave the option profile (--instrument) out, or compile for target='native'",
+            )
         self.backend = BACKENDS[self.target.kind]
         self.cache = Cache(self.options.cache_dir, self.options.cache_bytes)
         self.report: Report | None = None  # of verifying what was built anew, or nothing

@@ -8,7 +8,7 @@ import typer
 from rich.console import RenderableType
 
 from cuvil.api.compiler import Compiler
-from cuvil.cli.models import is_artifact, made_up_inputs, request_of, runnable
+from cuvil.cli.models import is_artifact, made_up_inputs, request_of, runnable, sizes_note
 from cuvil.cli.parameters import EitherArgument, ModelOptions
 from cuvil.cli.profiles import KernelOptions, check_trace, shown_profile, write_trace
 from cuvil.cli.progress import StageProgress
@@ -74,7 +74,9 @@ def bench(
         found = benchmark(
             artifact, peers, counts, cases, seconds, not no_deployment, progress.note
         )
-        compared = Outcome(found.as_dict(), _shown(found), DONE)
+        asked = zip(at or [""], cases, strict=True)
+        notes = [line for sizes, case in asked for line in sizes_note(signature, sizes, case)]
+        compared = Outcome(found.as_dict(), (*_shown(found), *notes), DONE)
         if not kernels.per_kernel:
             return compared
         progress.note("timing each kernel")

@@ -204,6 +204,8 @@ def _tuned(tuning: Mapping[str, Any]) -> list[RenderableType]:
         if found.choice:
             cells = (found.name, str(found.count), time_text(old), time_text(new), chosen)
             rows.append((*cells, found.where))
+    if not before:
+        return ["none of the model's kernels was measured"]
     sums = f"the measured kernels took {time_text(before)}, and take {time_text(after)}"
     heads = ["kernel", ">calls", ">computed", ">tuned", "choice", "from"]
     return [table(heads, rows), sums] if rows else [f"tuning found nothing better; {sums}"]

@@ -19,6 +19,7 @@ from cuvil.cli.models import (
     made_up_inputs,
     request_of,
     runnable,
+    sizes_note,
 )
 from cuvil.cli.parameters import EitherArgument, ModelOptions, SizesOption
 from cuvil.cli.profiles import TraceOption, check_trace, shown_profile, write_trace
@@ -118,7 +119,8 @@ def _profile(
         inputs = made_up_inputs(artifact.manifest.signature, at, artifact.source)
         progress.note("timing each kernel")
         found = artifact.profile(inputs)
-    return Outcome(found.as_dict(), (*shown_profile(found), *write_trace(trace, found)))
+    notes = sizes_note(artifact.manifest.signature, at, inputs)
+    return Outcome(found.as_dict(), (*shown_profile(found), *notes, *write_trace(trace, found)))
 
 
 def _machines(manifest: Manifest) -> list[tuple[str, str]]:

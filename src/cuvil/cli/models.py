@@ -275,6 +275,18 @@ def made_up_inputs(
     return read_inputs(["random"], sizes, signature, source)
 
 
+def sizes_note(signature: Signature, sizes: str, inputs: Mapping[str, Array]) -> list[str]:
+    """A line that names the sizes of ``inputs`` that ``--at`` left open, if it did."""
+    asked = parse_sizes(sizes)
+    table = _sizes(signature, inputs, asked, {})
+    chosen = [symbol.name for symbol in signature.early if symbol.name not in asked]
+    if not chosen:
+        return []
+    found = ", ".join(f"{name}={table[name]}" for name in chosen)
+    given = ",".join([*(f"{n}={s}" for n, s in asked.items()), *(f"{n}=..." for n in chosen)])
+    return [f"sizes that were not asked for: {found}; give yours as --at {given}"]
+
+
 def asked_sizes(signature: Signature, text: str) -> dict[str, int]:
     """Each symbol's size: as ``--at`` asks, else a usual one."""
     return _sizes(signature, {}, parse_sizes(text), {})
@@ -310,7 +322,9 @@ def _load(path: str) -> dict[str, Array]:
         with loaded:
             return {name: loaded[name] for name in loaded.files}
     except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {path}: {error}", hint="give a .npy or .npz file") from None
+        # NumPy takes what it doesn't know for a pickle, and advises to load that.
+        why = "it holds no arrays of numbers" if "pickle" in str(error) else error
+        raise InputError(f"cannot read {path}: {why}", hint="give a .npy or .npz file") from None
 
 
 def _only(path: str) -> Any:

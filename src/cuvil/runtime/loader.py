@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from cuvil.errors import ArtifactError
 from cuvil.errors.arguments import PATH, whole
-from cuvil.options import threads_of_environment, variant_of_environment
+from cuvil.options import MOST_THREADS, threads_of_environment, variant_of_environment
 from cuvil.package.bundle import held_packages
 from cuvil.package.format import Package, StrPath, open_package
 from cuvil.package.manifest import Manifest
@@ -25,7 +25,7 @@ from cuvil.runtime.late_artifact import make_artifact
 from cuvil.runtime.native import Model, NativeLibrary
 from cuvil.runtime.tree import CallTree
 
-THREADS = whole(1, 1024).optional
+THREADS = whole(1, MOST_THREADS).optional
 _MACHINES = {"x86_64": ("x86_64", "AMD64"), "aarch64": ("aarch64", "arm64")}
 
 

@@ -135,7 +135,8 @@ class Model:
             code = functions.cuvil_create(*rest)
         if code or not place.value:
             text = status.message.decode("utf-8", "replace")
-            raise ArtifactError(f"the package's library refused to start: {text}")
+            hint = "CUVIL_VARIANT asks for that code; unset it for the best" if self._asked else ""
+            raise ArtifactError(f"the package's library refused to start: {text}", hint=hint)
         destroy = functions.cuvil_destroy
         # The finalizer holds library and package: they go after the model.
         keep = (self.library, self.package)

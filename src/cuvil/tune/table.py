@@ -60,7 +60,10 @@ class TuningTable:
 
 
 def read_table(tree: object) -> TuningTable:
-    """A table from plain data. Raises InputError where it is none."""
+    """A table from plain data, or from a compile's report, of which it is the part "tuning".
+    Raises InputError where it is none."""
+    if isinstance(tree, Mapping) and "kernels" not in tree and "tuning" in tree:
+        tree = tree["tuning"]
     if not isinstance(tree, Mapping) or not isinstance(tree.get("kernels"), (list, tuple)):
         raise InputError("the tuning table has no kernels", hint=_HINT)
     if tree.get("version") != VERSION:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from cuvil.integrations.bench.peers import Peer, open_peer
+from cuvil.integrations.bench.peers import Peer, Unavailable, open_peer
 
 
 def main(peer: str, path: str, threads: str, inputs: str) -> None:
@@ -42,4 +42,7 @@ def _peak_bytes() -> int:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    try:
+        main(*sys.argv[1:])
+    except Unavailable as error:
+        sys.exit(str(error))

@@ -14,7 +14,7 @@ import numpy as np
 
 from cuvil.api.source import Source
 from cuvil.api.verification import ATOL, RTOL
-from cuvil.errors import InputError
+from cuvil.errors import CuvilError, InputError
 from cuvil.errors.words import counted
 from cuvil.integrations.bench.forms import Builds, files_for, size_of
 from cuvil.integrations.bench.fresh import measure_fresh
@@ -156,10 +156,13 @@ def _prepare(
 
 @contextmanager
 def _as_missing(missing: dict[str, str], name: str) -> Iterator[None]:
-    """Whatever a peer raises is why it is missing: it must not end the comparison."""
+    """Whatever a peer raises is why it is missing: it must not end the comparison. What Cuvil
+    refuses was asked for wrongly, so that does end it."""
     try:
         yield
     except Exception as error:
+        if name == "cuvil" and isinstance(error, CuvilError):
+            raise
         missing[name] = _reason(error)
 
 

@@ -143,4 +143,5 @@ def build_for(peer: Peer, path: str, threads: int, to: str) -> None:
 
 def _require(peer: Peer) -> None:
     if not installed(peer):
-        raise Unavailable(f"{peer.needs} is not installed")
+        get = f" (pip install {' '.join(peer.packages)})" if peer.packages else ""
+        raise Unavailable(f"{peer.needs} is not installed{get}")
