@@ -85,6 +85,21 @@ def test_numbers_are_written_exactly() -> None:
     assert "-0.0f" in text
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64, np.uint8])
+def test_the_ends_of_integers_are_constants(dtype: Any) -> None:
+    """INT64_MIN has no literal in C."""
+    limits = np.iinfo(dtype)
+    ends = np.array([limits.min, 0, 1, limits.max], dtype)
+
+    class Flipped(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x ^ torch.from_numpy(ends)
+
+    x = np.array([0, 1, 2, 0], dtype)
+    built = _c(Flipped(), torch.from_numpy(x), verify=False)
+    np.testing.assert_array_equal(built(x), x ^ ends)
+
+
 def test_the_library_gives_what_is_needed_and_no_more() -> None:
     text = written_out(names_in("cuvil_tanh_f32(x)"))
     assert "cuvil_expm1_f32" in text and "double" not in text and "cuvil_log_f32" not in text

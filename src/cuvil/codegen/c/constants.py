@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from cuvil.codegen.c.spelling import c_text
 from cuvil.codegen.kernel import storage
 from cuvil.codegen.literals import literal
 from cuvil.ir.core import Weight
@@ -182,7 +183,7 @@ def _numbers(array: Array, dtype: DType) -> Iterator[str]:
             suffix = "" if dtype.size < 8 else ("ull" if dtype.kind == "u" else "ll")
             yield f"{x}{'u' if dtype.name == 'u32' else suffix}"
         else:
-            yield "1" if x is True else "0" if x is False else literal(x, dtype)
+            yield "1" if x is True else "0" if x is False else c_text(literal(x, dtype), dtype)
 
 
 def _as_numbers(name: str, array: Array) -> str:
