@@ -150,17 +150,16 @@ def _capture_torch(request: CompileRequest) -> Captured:
     kwargs: dict[str, Any] = {}
     dynamic = request.dynamic_dims
     names = None
-    if request.input_spec is not None:
-        specs, as_keywords = in_call_order(model, request.specs or [])
+    if request.specs is not None:
+        specs, as_keywords = request.specs, False
+        if request.input_spec is not None:  # which has names that the user gave
+            specs, as_keywords = in_call_order(model, specs)
+            names = None if as_keywords else [name for name, _, _ in specs]
         if as_keywords:
             kwargs = {name: _zeros(dtype, shape) for name, dtype, shape in specs}
         else:
             args = tuple(_zeros(dtype, shape) for _, dtype, shape in specs)
-            names = [name for name, _, _ in specs]
         dynamic = _dims_of_specs(specs, dynamic)
-    elif request.input_shape is not None:
-        args = (_zeros(None, request.input_shape),)
-        dynamic = _dims_of_specs(request.specs or [], dynamic)
     elif isinstance(request.example_inputs, Mapping):
         kwargs = as_tensors(dict(request.example_inputs))
     elif request.example_inputs is not None:
@@ -177,7 +176,7 @@ def _zeros(dtype: str | None, shape: Sequence[Any]) -> Any:
     """An example of such an input, with some size for each name."""
     from cuvil.frontends.torch_export.source import zeros
 
-    return zeros(sizes_and_names(tuple(shape))[0], dtype or "float32")
+    return zeros(sizes_and_names(shape)[0], dtype or "float32")
 
 
 def _dims_of_specs(specs: Sequence[tuple[str, str | None, Any]], dynamic: Any) -> Any:
