@@ -32,6 +32,19 @@ int64_t capacity = 0;
 int64_t count = 0;
 int32_t current = -1;
 
+// Many steps in each of the chains; returns what keeps a compiler from leaving them out.
+template <class Step>
+CUVIL_INLINE float run_chains(int64_t rounds, const Step& step) {
+  vf sum[kChains];
+  for (int64_t i = 0; i < kChains; ++i) sum[i] = splat(1.0f + float(i));
+  for (int64_t round = 0; round < rounds; ++round) {
+    for (int64_t at = 0; at < kSteps; ++at)
+      for (int64_t i = 0; i < kChains; ++i) sum[i] = step(sum[i]);
+  }
+  for (int64_t i = 1; i < kChains; ++i) sum[0] += sum[i];
+  return sum[0][0];
+}
+
 uint64_t now() {
 #if CUVIL_HAS_THREADS
   return os::ticks();
@@ -80,15 +93,7 @@ int64_t cuvil_profile_multiply(int64_t rounds) {
   using namespace cuvil;
   volatile float half = 0.5f;  // x / 2 + 1 / 2: stays near 1, and no compiler knows it
   const vf a = splat(half), b = splat(half);
-  vf sum[kChains];
-  for (int64_t i = 0; i < kChains; ++i) sum[i] = splat(1.0f + float(i));
-  for (int64_t round = 0; round < rounds; ++round) {
-    for (int64_t step = 0; step < kSteps; ++step)
-      for (int64_t i = 0; i < kChains; ++i) sum[i] = sum[i] * a + b;
-  }
-  vf total = sum[0];
-  for (int64_t i = 1; i < kChains; ++i) total += sum[i];
-  half = total[0];
+  half = run_chains(rounds, [&](vf sum) __attribute__((always_inline)) { return sum * a + b; });
   return rounds * kSteps * kChains * VL * 2;
 }
 
@@ -110,14 +115,8 @@ int64_t cuvil_profile_multiply_pairs(int64_t rounds) {
   if (!kPairs) return cuvil_profile_multiply(rounds);
   volatile int32_t ones = 0x3f803f80;  // two bf16
   const vi a = splat(int32_t(ones)), b = splat(int32_t(ones));
-  vf sum[kChains] = {};
-  for (int64_t round = 0; round < rounds; ++round) {
-    for (int64_t step = 0; step < kSteps; ++step)
-      for (int64_t i = 0; i < kChains; ++i) sum[i] = add_pairs(sum[i], a, b);
-  }
-  vf total = sum[0];
-  for (int64_t i = 1; i < kChains; ++i) total += sum[i];
-  ones = int32_t(total[0]);
+  ones = int32_t(run_chains(
+      rounds, [&](vf sum) __attribute__((always_inline)) { return add_pairs(sum, a, b); }));
   return rounds * kSteps * kChains * VL * 4;
 }
 
